@@ -1,0 +1,35 @@
+# Sets ROWSCALE_HAS_CUDA and the architectures. Without nvcc everything else builds and passes.
+
+set(ROWSCALE_HAS_CUDA OFF)
+set(ROWSCALE_CUDA_COMPILER_TEXT "none")
+set(ROWSCALE_CUDA_ARCHITECTURES_TEXT "none")
+
+if(NOT ROWSCALE_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      # Every architecture that is served, and PTX of the highest for those to come.
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90-real 100-real 120)
+    endif()
+    enable_language(CUDA)
+    if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+      message(FATAL_ERROR "CUDA 13.0 or newer is needed, found ${CMAKE_CUDA_COMPILER_VERSION}; "
+                          "configure with -DROWSCALE_CUDA=OFF for the CPU alone")
+    endif()
+    find_package(CUDAToolkit REQUIRED)
+    set(ROWSCALE_HAS_CUDA ON)
+    set(ROWSCALE_CUDA_COMPILER_TEXT "nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
+    string(REPLACE ";" " " ROWSCALE_CUDA_ARCHITECTURES_TEXT "${CMAKE_CUDA_ARCHITECTURES}")
+  elseif(ROWSCALE_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ROWSCALE_CUDA is ON and no nvcc was found")
+  endif()
+endif()
+rowscale_write_build_info()
+
+# Flags of every CUDA target: the numerics never fuse a product and a sum.
+function(rowscale_cuda_settings target)
+  set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
+endfunction()

@@ -1,0 +1,36 @@
+// How a call runs; never what it computes: no field changes a bit of the result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "rowscale/export.hpp"
+
+namespace rowscale {
+
+// CPU instruction sets. best: the fastest that this machine has and rowscale knows.
+enum class Target : int32_t { best = 0, scalar = 1, avx2 = 2, avx512 = 3 };
+
+// CUDA programmatic dependent launch.
+enum class DependentLaunch : int32_t { off = 0, on = 1 };
+
+struct Workspace {
+  void* data = nullptr;  // borrowed; any content; one per concurrent call
+  size_t bytes = 0;
+};
+
+struct Exec {
+  void* stream = nullptr;  // CUDA tensors: a cudaStream_t; ignored on the CPU
+  Workspace workspace;     // what workspace_bytes() asks for; nothing on the CPU
+  int threads = 1;         // CPU threads, this one included; 0: as many as the process may run on
+  Target target = Target::best;
+  DependentLaunch dependent_launch = DependentLaunch::off;
+};
+
+ROWSCALE_API const char* to_string(Target target);
+
+// The targets that this build has and this machine can run, fastest first; `best` is the first.
+ROWSCALE_API std::vector<Target> supported_targets();
+
+}  // namespace rowscale

@@ -1,0 +1,74 @@
+// What makes a row just before it is quantized: RMSNorm and the (gated) activations. Each stands
+// alone (`rms_norm`) and fused with quantize (`rms_norm_quantize`); the fused operator gives, bit
+// for bit, what the chain of the two separate ones gives. Formulas: docs/numerics.md section 5;
+// r(x) is rounding to the dtype of the operator's input. What quantize.hpp says of tensors, streams
+// and errors holds here too.
+//
+// The fused operators take per_token, per_channel and per_group recipes, and given scales of every
+// granularity. Dynamic per_tensor and per_block scales need the whole tensor first: they are
+// refused; run the separate operator, then quantize. `row_out`, where it is given, receives the
+// unquantized row in the dtype of x, in the same pass. Profile vllm is refused by the fused
+// operators.
+#pragma once
+
+#include "rowscale/exec.hpp"
+#include "rowscale/export.hpp"
+#include "rowscale/recipe.hpp"
+#include "rowscale/status.hpp"
+#include "rowscale/tensor.hpp"
+
+namespace rowscale {
+
+enum class NormForm : int32_t { standard = 0, gemma = 1 };
+
+struct RmsNorm {
+  TensorView weight;  // [hidden], f32, f16 or bf16, contiguous; it need not have the dtype of x
+  float eps = 1e-6F;
+  NormForm form = NormForm::standard;
+  // Where data is set: [..., hidden] in the dtype of x; z = r(x + residual) is normed and stored
+  // here. Overlaps no other tensor.
+  TensorView residual;
+};
+
+// x [..., hidden] -> y [..., hidden].
+// z = x or r(x + residual); t = 1 / sqrt(sum(z*z) / hidden + eps), the sum by the tree of
+// docs/numerics.md; standard: y = r(r(z * t) * w); gemma: y = r((z * t) * (1 + w)).
+ROWSCALE_API Status rms_norm(const TensorView& x, const RmsNorm& norm, const TensorView& y,
+                             const Exec& exec = {});
+ROWSCALE_API Status rms_norm_quantize(const TensorView& x, const RmsNorm& norm,
+                                      const Recipe& recipe, const TensorView& codes,
+                                      const TensorView& scales, const TensorView& row_out = {},
+                                      const Exec& exec = {});
+
+// x [..., 2d], the gate in the first half -> y [..., d]: y = r(r(silu(gate)) * up).
+ROWSCALE_API Status silu_mul(const TensorView& x, const TensorView& y, const Exec& exec = {});
+ROWSCALE_API Status silu_mul_quantize(const TensorView& x, const Recipe& recipe,
+                                      const TensorView& codes, const TensorView& scales,
+                                      const TensorView& row_out = {}, const Exec& exec = {});
+
+// x [..., 2d], the gate in the first half -> y [..., d]: y = r(r(gelu(gate)) * up), tanh form.
+ROWSCALE_API Status gelu_tanh_mul(const TensorView& x, const TensorView& y, const Exec& exec = {});
+ROWSCALE_API Status gelu_tanh_mul_quantize(const TensorView& x, const Recipe& recipe,
+                                           const TensorView& codes, const TensorView& scales,
+                                           const TensorView& row_out = {}, const Exec& exec = {});
+
+// x [..., d] -> y [..., d]: y = r(x > 0 ? x*x : 0); NaN stays NaN.
+ROWSCALE_API Status relu2(const TensorView& x, const TensorView& y, const Exec& exec = {});
+ROWSCALE_API Status relu2_quantize(const TensorView& x, const Recipe& recipe,
+                                   const TensorView& codes, const TensorView& scales,
+                                   const TensorView& row_out = {}, const Exec& exec = {});
+
+// gpt-oss: gate and up interleaved in x [..., 2d] -> y [..., d]. g = min(gate, limit),
+// u = min(max(up, -limit), limit), NaN stays NaN; y = r((u + 1) * swish(g, alpha)).
+struct SwigluClamped {
+  float alpha = 1.702F;
+  float limit = 7.0F;
+};
+ROWSCALE_API Status swiglu_clamped(const TensorView& x, const SwigluClamped& params,
+                                   const TensorView& y, const Exec& exec = {});
+ROWSCALE_API Status swiglu_clamped_quantize(const TensorView& x, const SwigluClamped& params,
+                                            const Recipe& recipe, const TensorView& codes,
+                                            const TensorView& scales,
+                                            const TensorView& row_out = {}, const Exec& exec = {});
+
+}  // namespace rowscale

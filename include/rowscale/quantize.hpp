@@ -1,0 +1,59 @@
+// Quantize, dequantize, requantize, and scales from one layout to another.
+//
+// Common to all: tensors are views of the caller's memory on one device. Rows may have any stride
+// and any alignment; columns are contiguous, or span several dimensions (TensorView::as_rows).
+// Outputs overlap no input and not themselves, with the one exception that requantize names. Calls
+// are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors; they may
+// be made from any thread. Nothing is allocated or synchronised, except that the first CPU call
+// with exec.threads != 1 starts worker threads. A failure is returned before any work is done.
+//
+// Errors of every call: invalid_argument (the message names the parameter, what was expected and
+// what came), unsupported (no kernel in this build: a device or a forced target that is not there).
+#pragma once
+
+#include <cstddef>
+
+#include "rowscale/exec.hpp"
+#include "rowscale/export.hpp"
+#include "rowscale/recipe.hpp"
+#include "rowscale/status.hpp"
+#include "rowscale/tensor.hpp"
+
+namespace rowscale {
+
+// x       f32, f16 or bf16 [..., hidden]
+// codes   e4m3 or e5m2 as the recipe says, the shape of x; any row stride
+// scales  as scale_spec(x, recipe): written when dynamic (pads too), read when given
+// code = encode(x / scale), formulas in docs/numerics.md sections 2 and 3. Zero rows: nothing is
+// read; a dynamic per_tensor scale is what an all-zero tensor would give.
+ROWSCALE_API Status quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
+                             const TensorView& scales, const Exec& exec = {});
+
+// codes   e4m3 or e5m2 [..., hidden]
+// scales  as scale_spec(codes, recipe)
+// y       f32, f16 or bf16, the shape of codes
+// y = round(decode(code) * scale): one fp32 multiplication, one rounding to the dtype of y.
+ROWSCALE_API Status dequantize(const TensorView& codes, const TensorView& scales,
+                               const Recipe& recipe, const TensorView& y, const Exec& exec = {});
+
+// From the codes and scales of one recipe to those of another, through fp32 (no 16-bit step).
+// codes_out may be codes_in (same address, shape, strides and element size); scales_out overlaps
+// nothing. The recipe of the output may be dynamic or given. This is the way from f32 scales to
+// UE8M0: the codes change with the scale.
+ROWSCALE_API Status requantize(const TensorView& codes_in, const TensorView& scales_in,
+                               const Recipe& recipe_in, const TensorView& codes_out,
+                               const TensorView& scales_out, const Recipe& recipe_out,
+                               const Exec& exec = {});
+
+// Scales of `recipe_in` written in the encoding and layout of `recipe_out`; values stay. `codes`
+// gives the shape of the data (its data pointer is not used; its row_counts are). Both recipes have
+// the same granularity. From f32 to a UE8M0 encoding is refused (use requantize); so are ue8m0_f32
+// scales that are not powers of two. Byte 255 becomes NaN as a float, and NaN or infinity byte 255.
+ROWSCALE_API Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
+                                    const Recipe& recipe_in, const TensorView& scales_out,
+                                    const Recipe& recipe_out, const Exec& exec = {});
+
+// Bytes of exec.workspace that the call with the same arguments needs; 0 on the CPU.
+ROWSCALE_API size_t quantize_workspace_bytes(const TensorView& x, const Recipe& recipe);
+
+}  // namespace rowscale

@@ -1,0 +1,11 @@
+// Everything of rowscale's C++ interface.
+#pragma once
+
+#include "rowscale/exec.hpp"       // IWYU pragma: export
+#include "rowscale/producers.hpp"  // IWYU pragma: export
+#include "rowscale/quantize.hpp"   // IWYU pragma: export
+#include "rowscale/recipe.hpp"     // IWYU pragma: export
+#include "rowscale/status.hpp"     // IWYU pragma: export
+#include "rowscale/tensor.hpp"     // IWYU pragma: export
+#include "rowscale/types.hpp"      // IWYU pragma: export
+#include "rowscale/version.hpp"    // IWYU pragma: export

@@ -1,0 +1,170 @@
+#include "api/c_convert.hpp"
+
+namespace rowscale::api {
+namespace {
+
+// Sizes in version 0.1, on the 64-bit machines that are served. They never change; a new field begins
+// at or behind them, never in the padding at the end of an old struct.
+constexpr size_t kTensorSize = 176;
+constexpr size_t kRecipeSize = 80;
+constexpr size_t kExecSize = 48;
+constexpr size_t kScaleSpecSize = 160;
+constexpr size_t kRmsNormSize = 32;
+constexpr size_t kSwigluSize = 16;
+static_assert(sizeof(rs_tensor) >= kTensorSize && sizeof(rs_recipe) >= kRecipeSize &&
+              sizeof(rs_exec) >= kExecSize && sizeof(rs_scale_spec) >= kScaleSpecSize &&
+              sizeof(rs_rms_norm_args) >= kRmsNormSize && sizeof(rs_swiglu_args) >= kSwigluSize);
+
+}  // namespace
+
+Status read(const char* name, const rs_tensor* theirs, TensorView* view) {
+  rs_tensor t = RS_TENSOR_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct(name, theirs, kTensorSize, &t));
+  if (t.dtype < RS_F32 || t.dtype > RS_I32) {
+    return invalid(std::string(name) + ".dtype: expected an rs_dtype, got " +
+                   std::to_string(t.dtype));
+  }
+  if (t.device_type != RS_CPU && t.device_type != RS_CUDA) {
+    return invalid(std::string(name) + ".device_type: expected an rs_device_type, got " +
+                   std::to_string(t.device_type));
+  }
+  if (t.rank < 0 || t.rank > RS_MAX_RANK) {
+    return invalid(std::string(name) + ".rank: expected 0 to 8, got " + std::to_string(t.rank));
+  }
+  view->data = t.data;
+  view->dtype = static_cast<DType>(t.dtype);
+  view->device = {static_cast<DeviceType>(t.device_type), t.device_index};
+  view->rank = t.rank;
+  view->column_rank = t.column_rank == 0 ? 1 : t.column_rank;
+  std::copy(t.shape, t.shape + RS_MAX_RANK, view->shape);
+  std::copy(t.strides, t.strides + RS_MAX_RANK, view->strides);
+  view->row_counts = t.row_counts;
+  return {};
+}
+
+Status read_optional(const char* name, const rs_tensor* theirs, TensorView* view) {
+  if (theirs == nullptr) return {};
+  return read(name, theirs, view);
+}
+
+Status read(const char* name, const rs_recipe* theirs, Recipe* recipe) {
+  rs_recipe r = RS_RECIPE_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct(name, theirs, kRecipeSize, &r));
+  recipe->granularity = static_cast<Granularity>(r.granularity);
+  recipe->format = static_cast<Format>(r.format);
+  recipe->group_size = r.group_size;
+  recipe->block_rows = r.block_rows;
+  recipe->block_columns = r.block_columns;
+  recipe->scale_source = static_cast<ScaleSource>(r.scale_source);
+  recipe->encoding = static_cast<ScaleEncoding>(r.encoding);
+  recipe->layout = static_cast<ScaleLayout>(r.layout);
+  recipe->floor = {static_cast<FloorKind>(r.floor_kind), r.floor_value};
+  recipe->bound = {static_cast<BoundKind>(r.bound_kind), r.bound_value};
+  recipe->quotient = static_cast<Quotient>(r.quotient);
+  recipe->nan = static_cast<NanRule>(r.nan_rule);
+  recipe->profile = static_cast<Profile>(r.profile);
+  return {};
+}
+
+Status read(const rs_exec* theirs, Exec* exec) {
+  if (theirs == nullptr) return {};
+  rs_exec e = RS_EXEC_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("exec", theirs, kExecSize, &e));
+  if (e.target < RS_TARGET_BEST || e.target > RS_TARGET_AVX512) {
+    return invalid("exec.target: expected an rs_target, got " + std::to_string(e.target));
+  }
+  if (e.dependent_launch != RS_DEPENDENT_LAUNCH_OFF &&
+      e.dependent_launch != RS_DEPENDENT_LAUNCH_ON) {
+    return invalid("exec.dependent_launch: expected an rs_dependent_launch, got " +
+                   std::to_string(e.dependent_launch));
+  }
+  exec->stream = e.stream;
+  exec->workspace = {e.workspace, e.workspace_bytes};
+  exec->threads = e.threads;
+  exec->target = static_cast<Target>(e.target);
+  exec->dependent_launch = static_cast<DependentLaunch>(e.dependent_launch);
+  return {};
+}
+
+Status read(const rs_rms_norm_args* theirs, RmsNorm* norm) {
+  rs_rms_norm_args a = RS_RMS_NORM_ARGS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("args", theirs, kRmsNormSize, &a));
+  ROWSCALE_RETURN_IF_ERROR(read("args.weight", a.weight, &norm->weight));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("args.residual", a.residual, &norm->residual));
+  norm->eps = a.eps;
+  norm->form = static_cast<NormForm>(a.form);
+  return {};
+}
+
+Status read(const rs_swiglu_args* theirs, SwigluClamped* params) {
+  if (theirs == nullptr) return {};
+  rs_swiglu_args a = RS_SWIGLU_ARGS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("args", theirs, kSwigluSize, &a));
+  *params = {a.alpha, a.limit};
+  return {};
+}
+
+Status read(const rs_scale_spec* theirs, ScaleSpec* spec) {
+  rs_scale_spec s = RS_SCALE_SPEC_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("spec", theirs, kScaleSpecSize, &s));
+  if (s.rank < 0 || s.rank > RS_MAX_RANK) {
+    return invalid("spec.rank: expected 0 to 8, got " + std::to_string(s.rank));
+  }
+  spec->dtype = static_cast<DType>(s.dtype);
+  spec->rank = s.rank;
+  std::copy(s.shape, s.shape + RS_MAX_RANK, spec->shape);
+  std::copy(s.strides, s.strides + RS_MAX_RANK, spec->strides);
+  spec->storage = s.storage;
+  spec->allocation = s.allocation;
+  return {};
+}
+
+Status write(const char* name, const TensorView& view, rs_tensor* theirs) {
+  if (view.rank < 0) {
+    return invalid(std::string(name) + ": expected every dimension named exactly once");
+  }
+  rs_tensor t = RS_TENSOR_INIT;
+  t.data = view.data;
+  t.dtype = static_cast<int32_t>(view.dtype);
+  t.device_type = static_cast<int32_t>(view.device.type);
+  t.device_index = view.device.index;
+  t.rank = view.rank;
+  t.column_rank = view.column_rank;
+  std::copy(view.shape, view.shape + kMaxRank, t.shape);
+  std::copy(view.strides, view.strides + kMaxRank, t.strides);
+  t.row_counts = view.row_counts;
+  return write_struct(name, t, kTensorSize, theirs);
+}
+
+Status write(const Recipe& recipe, rs_recipe* theirs) {
+  rs_recipe r = RS_RECIPE_INIT;
+  r.granularity = static_cast<int32_t>(recipe.granularity);
+  r.format = static_cast<int32_t>(recipe.format);
+  r.group_size = recipe.group_size;
+  r.block_rows = recipe.block_rows;
+  r.block_columns = recipe.block_columns;
+  r.scale_source = static_cast<int32_t>(recipe.scale_source);
+  r.encoding = static_cast<int32_t>(recipe.encoding);
+  r.layout = static_cast<int32_t>(recipe.layout);
+  r.floor_kind = static_cast<int32_t>(recipe.floor.kind);
+  r.floor_value = recipe.floor.value;
+  r.bound_kind = static_cast<int32_t>(recipe.bound.kind);
+  r.bound_value = recipe.bound.value;
+  r.quotient = static_cast<int32_t>(recipe.quotient);
+  r.nan_rule = static_cast<int32_t>(recipe.nan);
+  r.profile = static_cast<int32_t>(recipe.profile);
+  return write_struct("recipe", r, kRecipeSize, theirs);
+}
+
+Status write(const ScaleSpec& spec, rs_scale_spec* theirs) {
+  rs_scale_spec s = RS_SCALE_SPEC_INIT;
+  s.dtype = static_cast<int32_t>(spec.dtype);
+  s.rank = spec.rank;
+  std::copy(spec.shape, spec.shape + kMaxRank, s.shape);
+  std::copy(spec.strides, spec.strides + kMaxRank, s.strides);
+  s.storage = spec.storage;
+  s.allocation = spec.allocation;
+  return write_struct("spec", s, kScaleSpecSize, theirs);
+}
+
+}  // namespace rowscale::api

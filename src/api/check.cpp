@@ -1,0 +1,259 @@
+#include "api/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "cpu/target.hpp"
+
+namespace rowscale::api {
+namespace {
+
+std::string join(const int64_t* values, int count) {
+  return fmt::format("[{}]", fmt::join(values, values + count, ", "));
+}
+
+std::string shape_of(const TensorView& view) { return join(view.shape, view.rank); }
+
+int row_rank(const TensorView& view) { return std::max(view.rank - view.column_rank, 0); }
+
+bool is_empty(const TensorView& view) {
+  return std::any_of(view.shape, view.shape + view.rank, [](int64_t n) { return n == 0; });
+}
+
+// Bytes from data that the view touches: [low, high).
+struct Extent {
+  int64_t low = 0;
+  int64_t high = 0;
+};
+
+// False where the extent does not fit in 63 bits.
+bool extent_of(const TensorView& view, Extent* extent) {
+  *extent = {};
+  if (is_empty(view)) return true;
+  for (int i = 0; i < view.rank; ++i) {
+    int64_t reach;
+    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach)) return false;
+    int64_t& side = reach < 0 ? extent->low : extent->high;
+    if (__builtin_add_overflow(side, reach, &side)) return false;
+  }
+  const int64_t size = element_size(view.dtype);
+  return !__builtin_add_overflow(extent->high, int64_t{1}, &extent->high) &&
+         !__builtin_mul_overflow(extent->high, size, &extent->high) &&
+         !__builtin_mul_overflow(extent->low, size, &extent->low);
+}
+
+// Rows of two tensors that lie in one buffer with a common row pitch, side by side: their extents
+// interleave and no byte is shared.
+bool rows_interleave(const TensorView& a, const TensorView& b) {
+  const auto pitch_and_width = [](const TensorView& v, int64_t* pitch, int64_t* width) {
+    // All dimensions but the last form a lattice with the pitch of the innermost of them.
+    *pitch = 0;
+    *width = v.rank > 0 ? v.shape[v.rank - 1] * element_size(v.dtype) : element_size(v.dtype);
+    for (int i = 0; i + 1 < v.rank; ++i) {
+      if (v.shape[i] == 1) continue;
+      const int64_t stride = v.strides[i] * element_size(v.dtype);
+      if (*pitch == 0 || std::abs(stride) < *pitch) *pitch = std::abs(stride);
+    }
+    for (int i = 0; i + 1 < v.rank && *pitch > 0; ++i) {
+      if (v.shape[i] != 1 && v.strides[i] * element_size(v.dtype) % *pitch != 0) *pitch = 0;
+    }
+  };
+  int64_t pitch_a, width_a, pitch_b, width_b;
+  pitch_and_width(a, &pitch_a, &width_a);
+  pitch_and_width(b, &pitch_b, &width_b);
+  if (pitch_a == 0 || pitch_a != pitch_b) return false;
+  const auto distance = reinterpret_cast<intptr_t>(b.data) - reinterpret_cast<intptr_t>(a.data);
+  const int64_t offset = ((distance % pitch_a) + pitch_a) % pitch_a;
+  return offset >= width_a && offset + width_b <= pitch_a;
+}
+
+}  // namespace
+
+Status invalid(std::string message) {
+  return {StatusCode::invalid_argument, std::move(message)};
+}
+
+Status check_data(Named tensor) {
+  const auto& [name, view] = tensor;
+  if (view.rank < 0) {
+    return invalid(fmt::format(
+        "{}: expected a view whose dimensions are each named once, got one that as_rows() or "
+        "strided() could not make",
+        name));
+  }
+  if (view.rank < 1 || view.rank > kMaxRank) {
+    return invalid(fmt::format("{}: expected rank 1 to {}, got {}", name, kMaxRank, view.rank));
+  }
+  if (view.column_rank < 1 || view.column_rank > view.rank) {
+    return invalid(fmt::format("{}: expected a column_rank of 1 to {}, got {}", name, view.rank,
+                               view.column_rank));
+  }
+  int64_t count = element_size(view.dtype);
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] < 0) {
+      return invalid(fmt::format("{}: expected sizes >= 0, got shape {}", name, shape_of(view)));
+    }
+  }
+  Extent extent;
+  for (int i = 0; i < view.rank; ++i) {
+    if (!is_empty(view) && __builtin_mul_overflow(count, view.shape[i], &count)) {
+      return invalid(fmt::format("{}: expected fewer than 2^63 bytes, got shape {}", name,
+                                 shape_of(view)));
+    }
+  }
+  if (!extent_of(view, &extent)) {
+    return invalid(fmt::format("{}: expected addresses within 2^63 bytes, got strides {}", name,
+                               join(view.strides, view.rank)));
+  }
+  if (view.columns() == 0 && view.rows() != 0) {
+    return invalid(fmt::format("{}: expected at least one column, got shape {}", name,
+                               shape_of(view)));
+  }
+  if (is_empty(view)) return {};
+  if (view.data == nullptr) {
+    return invalid(fmt::format("{}: expected data, got a null pointer for shape {}", name,
+                               shape_of(view)));
+  }
+  const int last = view.rank - 1;
+  if (view.shape[last] != 1 && view.strides[last] != 1) {
+    return invalid(fmt::format("{}: expected a stride of 1 in the last dimension, got strides {}",
+                               name, join(view.strides, view.rank)));
+  }
+  return {};
+}
+
+Status check_dtype(Named tensor, std::initializer_list<DType> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), tensor.view.dtype) != allowed.end()) return {};
+  std::string names;
+  for (DType dtype : allowed) {
+    if (!names.empty()) names += dtype == *(allowed.end() - 1) ? " or " : ", ";
+    names += to_string(dtype);
+  }
+  return invalid(
+      fmt::format("{}: expected {}, got {}", tensor.name, names, to_string(tensor.view.dtype)));
+}
+
+Status check_float_rows(Named tensor) {
+  ROWSCALE_RETURN_IF_ERROR(check_dtype(tensor, {DType::f32, DType::f16, DType::bf16}));
+  return check_data(tensor);
+}
+
+Status check_same_rows(Named tensor, Named reference, int64_t columns) {
+  const TensorView& view = tensor.view;
+  const TensorView& other = reference.view;
+  const bool same = row_rank(view) == row_rank(other) &&
+                    std::equal(view.shape, view.shape + row_rank(view), other.shape);
+  if (same && view.columns() == columns) return {};
+  return invalid(fmt::format("{}: expected rows {} of {} columns, as {}, got rows {} of {} columns",
+                             tensor.name, join(other.shape, row_rank(other)), columns,
+                             reference.name, join(view.shape, row_rank(view)), view.columns()));
+}
+
+Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& recipe) {
+  const DType dtype = recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2;
+  ROWSCALE_RETURN_IF_ERROR(check_dtype(codes, {dtype}));
+  ROWSCALE_RETURN_IF_ERROR(check_data(codes));
+  return check_same_rows(codes, reference, columns);
+}
+
+Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe) {
+  ScaleSpec spec;
+  ROWSCALE_RETURN_IF_ERROR(scale_spec(codes, recipe, &spec));
+  const auto& [name, view] = scales;
+  const auto expected = [&] {
+    return fmt::format("{} {} strides {}", to_string(spec.dtype), join(spec.shape, spec.rank),
+                       join(spec.strides, spec.rank));
+  };
+  // A 0-dimensional tensor is one scale.
+  const bool scalar = view.rank == 0 && recipe.granularity == Granularity::per_tensor;
+  if (view.rank < 0 || view.rank > kMaxRank || view.dtype != spec.dtype ||
+      (!scalar && (view.rank != spec.rank ||
+                   !std::equal(view.shape, view.shape + view.rank, spec.shape)))) {
+    return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
+  }
+  if (spec.storage == 0) return {};
+  for (int i = 0; i < view.rank; ++i) {
+    // The stride of a dimension of size 1 is never used.
+    if (view.shape[i] != 1 && view.strides[i] != spec.strides[i]) {
+      return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
+    }
+  }
+  if (view.data == nullptr) {
+    return invalid(fmt::format("{}: expected {}, got a null pointer", name, expected()));
+  }
+  return {};
+}
+
+Status check_no_self_overlap(Named output) {
+  const TensorView& view = output.view;
+  if (is_empty(view)) return {};
+  // From the smallest stride to the largest, each must step over all that lies below it.
+  struct Dimension {
+    int64_t size, stride;
+  };
+  Dimension dims[kMaxRank];
+  int count = 0;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] == 1) continue;
+    const Dimension dim{view.shape[i], std::abs(view.strides[i])};
+    int at = count++;
+    for (; at > 0 && dims[at - 1].stride > dim.stride; --at) dims[at] = dims[at - 1];
+    dims[at] = dim;
+  }
+  int64_t reach = 0;
+  for (int i = 0; i < count; ++i) {
+    if (dims[i].stride <= reach) {
+      return invalid(fmt::format("{}: expected elements that share no memory, got shape {} with "
+                                 "strides {}",
+                                 output.name, shape_of(view), join(view.strides, view.rank)));
+    }
+    reach += (dims[i].size - 1) * dims[i].stride;
+  }
+  return {};
+}
+
+Status check_no_overlap(Named output, Named other) {
+  Extent a, b;
+  if (is_empty(output.view) || is_empty(other.view) || output.view.data == nullptr ||
+      other.view.data == nullptr || !extent_of(output.view, &a) || !extent_of(other.view, &b)) {
+    return {};
+  }
+  const auto begin_a = reinterpret_cast<intptr_t>(output.view.data);
+  const auto begin_b = reinterpret_cast<intptr_t>(other.view.data);
+  if (begin_a + a.high <= begin_b + b.low || begin_b + b.high <= begin_a + a.low) return {};
+  if (rows_interleave(output.view, other.view)) return {};
+  return invalid(fmt::format("{}: expected memory of its own, got memory that overlaps {}",
+                             output.name, other.name));
+}
+
+Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
+  const Named& first = *tensors.begin();
+  for (const Named& tensor : tensors) {
+    if (tensor.view.device != first.view.device) {
+      return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
+                                 to_string(tensor.view)));
+    }
+  }
+  if (first.view.device.type != DeviceType::cpu) {
+    return {StatusCode::unsupported,
+            fmt::format("{}: this build has no kernel for {}", first.name, to_string(first.view))};
+  }
+  if (exec.threads < 0) {
+    return invalid(fmt::format("exec.threads: expected 0 or more, got {}", exec.threads));
+  }
+  if (!cpu::is_supported(exec.target)) {
+    std::string names;
+    for (Target target : supported_targets()) {
+      names += std::string(names.empty() ? "" : ", ") + to_string(target);
+    }
+    return {StatusCode::unsupported,
+            fmt::format("exec.target: this build and machine have {}, got {}", names,
+                        to_string(exec.target))};
+  }
+  return {};
+}
+
+}  // namespace rowscale::api

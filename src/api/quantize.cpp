@@ -1,0 +1,31 @@
+#include "rowscale/quantize.hpp"
+
+#include "api/check.hpp"
+#include "cpu/operators.hpp"
+
+namespace rowscale {
+
+using api::Named;
+
+Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView& codes_view,
+                const TensorView& scales_view, const Exec& exec) {
+  const Named x{"x", x_view};
+  const Named codes{"codes", codes_view};
+  const Named scales{"scales", scales_view};
+  ROWSCALE_RETURN_IF_ERROR(check(recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
+  ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, x_view.columns(), recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales}, exec));
+  ROWSCALE_RETURN_IF_ERROR(api::check_no_self_overlap(codes));
+  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, x));
+  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, scales));
+  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(scales, x));
+
+  cpu::quantize(cpu::PlainSource(x_view), resolve(recipe), codes_view, scales_view, exec);
+  return {};
+}
+
+size_t quantize_workspace_bytes(const TensorView& /*x*/, const Recipe& /*recipe*/) { return 0; }
+
+}  // namespace rowscale

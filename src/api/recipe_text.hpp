@@ -1,0 +1,83 @@
+// The words of recipes: one table an enumeration, for messages, printing and parsing.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "rowscale/types.hpp"
+
+namespace rowscale::api {
+
+template <class Enum>
+struct Word {
+  Enum value;
+  const char* text;
+};
+
+// Declared for each enumeration of a recipe.
+template <class Enum>
+struct Words;
+
+#define ROWSCALE_WORDS(Enum, ...)                         \
+  template <>                                             \
+  struct Words<Enum> {                                    \
+    static constexpr Word<Enum> all[] = {__VA_ARGS__};    \
+  }
+
+ROWSCALE_WORDS(Granularity, {Granularity::per_tensor, "per_tensor"},
+               {Granularity::per_token, "per_token"}, {Granularity::per_channel, "per_channel"},
+               {Granularity::per_column, "per_column"}, {Granularity::per_group, "per_group"},
+               {Granularity::per_block, "per_block"});
+ROWSCALE_WORDS(Format, {Format::e4m3, "e4m3"}, {Format::e5m2, "e5m2"});
+ROWSCALE_WORDS(ScaleSource, {ScaleSource::dynamic, "dynamic"}, {ScaleSource::given, "given"});
+ROWSCALE_WORDS(ScaleEncoding, {ScaleEncoding::f32, "f32"}, {ScaleEncoding::ue8m0_f32, "ue8m0_f32"},
+               {ScaleEncoding::ue8m0, "ue8m0"}, {ScaleEncoding::ue8m0_packed, "ue8m0_packed"});
+ROWSCALE_WORDS(ScaleLayout, {ScaleLayout::row_major, "row_major"},
+               {ScaleLayout::column_major, "column_major"},
+               {ScaleLayout::column_major_tma, "column_major_tma"},
+               {ScaleLayout::block_k4, "block_k4"});
+ROWSCALE_WORDS(FloorKind, {FloorKind::standard, "standard"}, {FloorKind::none, "none"},
+               {FloorKind::amax, "amax"}, {FloorKind::scale, "scale"},
+               {FloorKind::if_zero, "if_zero"});
+ROWSCALE_WORDS(BoundKind, {BoundKind::none, "none"}, {BoundKind::amax, "amax"},
+               {BoundKind::scale, "scale"});
+ROWSCALE_WORDS(Quotient, {Quotient::standard, "standard"}, {Quotient::divide, "divide"},
+               {Quotient::reciprocal, "reciprocal"});
+ROWSCALE_WORDS(NanRule, {NanRule::standard, "standard"}, {NanRule::propagate, "propagate"},
+               {NanRule::clamp_high, "clamp_high"}, {NanRule::clamp_low, "clamp_low"});
+ROWSCALE_WORDS(Profile, {Profile::rowscale, "rowscale"}, {Profile::vllm, "vllm"});
+
+#undef ROWSCALE_WORDS
+
+// nullptr for a value that is none of the enumeration's.
+template <class Enum>
+const char* word_of(Enum value) {
+  for (const auto& word : Words<Enum>::all) {
+    if (word.value == value) return word.text;
+  }
+  return nullptr;
+}
+
+template <class Enum>
+bool value_of(std::string_view text, Enum* value) {
+  for (const auto& word : Words<Enum>::all) {
+    if (text == word.text) {
+      *value = word.value;
+      return true;
+    }
+  }
+  return false;
+}
+
+// "e4m3, e5m2"
+template <class Enum>
+std::string all_words() {
+  std::string text;
+  for (const auto& word : Words<Enum>::all) {
+    if (!text.empty()) text += ", ";
+    text += word.text;
+  }
+  return text;
+}
+
+}  // namespace rowscale::api

@@ -1,0 +1,59 @@
+#include <fmt/format.h>
+
+#include "api/check.hpp"
+#include "api/recipe_text.hpp"
+#include "cpu/operators.hpp"
+#include "rowscale/quantize.hpp"
+
+namespace rowscale {
+namespace {
+
+using api::invalid;
+using api::Named;
+using api::word_of;
+
+Status check_recipes(const Recipe& in, const Recipe& out) {
+  ROWSCALE_RETURN_IF_ERROR(check(in));
+  ROWSCALE_RETURN_IF_ERROR(check(out));
+  const Recipe a = resolve(in);
+  const Recipe b = resolve(out);
+  if (a.granularity != b.granularity || a.group_size != b.group_size ||
+      a.block_rows != b.block_rows || a.block_columns != b.block_columns) {
+    return invalid(fmt::format("recipe_out: expected the granularity of recipe_in ({}), got {}",
+                               to_string(in), to_string(out)));
+  }
+  if (in.encoding == ScaleEncoding::f32 && out.encoding != ScaleEncoding::f32) {
+    return invalid(fmt::format("recipe_out.encoding: expected f32, as recipe_in has, got {}: a "
+                               "scale that changes needs other codes, use requantize",
+                               word_of(out.encoding)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status relayout_scales(const TensorView& codes, const TensorView& scales_in_view,
+                       const Recipe& recipe_in, const TensorView& scales_out_view,
+                       const Recipe& recipe_out, const Exec& exec) {
+  const Named scales_in{"scales_in", scales_in_view};
+  const Named scales_out{"scales_out", scales_out_view};
+  ROWSCALE_RETURN_IF_ERROR(check_recipes(recipe_in, recipe_out));
+  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_in, codes, recipe_in));
+  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_out, codes, recipe_out));
+  ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, scales_out}, exec));
+  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(scales_out, scales_in));
+
+  // The one look at data that a check needs: bytes could not say a value that is no power of two.
+  cpu::ScalePosition other;
+  if (recipe_in.encoding == ScaleEncoding::ue8m0_f32 &&
+      !cpu::all_scales_are_ue8m0(codes, scales_in_view, resolve(recipe_in), &other)) {
+    return invalid(fmt::format("scales_in: expected powers of two (ue8m0_f32), got {} in batch {} "
+                               "at [{}, {}]",
+                               other.value, other.batch, other.row, other.column));
+  }
+  cpu::relayout_scales(codes, scales_in_view, resolve(recipe_in), scales_out_view,
+                       resolve(recipe_out), exec);
+  return {};
+}
+
+}  // namespace rowscale

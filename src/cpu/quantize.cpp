@@ -1,0 +1,265 @@
+// source -> absmax -> scale rule -> encode -> store, on the CPU.
+#include <algorithm>
+#include <atomic>
+
+#include "cpu/fp_env.hpp"
+#include "cpu/operators.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/target.hpp"
+#include "numerics/fp8.hpp"
+#include "numerics/scale_rule.hpp"
+
+namespace rowscale::cpu {
+namespace {
+
+numerics::ScaleRule scale_rule(const Recipe& recipe) {
+  const float max =
+      recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax;
+  return {max,           recipe.floor.kind, recipe.floor.value, recipe.bound.kind,
+          recipe.bound.value, recipe.encoding};
+}
+
+// One call: what it reads, how it walks, where it writes.
+class Quantizer {
+ public:
+  Quantizer(const RowSource& source, const Recipe& recipe, const TensorView& codes,
+            const TensorView& scales, const Exec& exec)
+      : source_(source),
+        recipe_(recipe),
+        codes_(codes),
+        grid_(recipe, codes_.rows_per_batch(), codes_.columns()),
+        scales_(recipe, grid_, scales.data),
+        plan_(plan::plan_cpu(recipe, codes_.rows(), codes_.columns(), source.rows_are_whole(),
+                             exec)),
+        kernels_(kernels(plan_.target)),
+        rule_(scale_rule(recipe)),
+        absmax_(kernels_.absmax[index_of(source.dtype())]),
+        encode_(kernels_.encode[index_of(recipe.format)][index_of(source.dtype())]) {}
+
+  void run() {
+    switch (plan_.split) {
+      case plan::Split::rows:
+        parallel_for(codes_.rows() * plan_.items_per_row, plan_.threads,
+                     [this](int64_t item) { row_item(item); });
+        break;
+      case plan::Split::blocks:
+        parallel_for(codes_.batches() * grid_.rows, plan_.threads,
+                     [this](int64_t item) { block_row(item / grid_.rows, item % grid_.rows); });
+        break;
+      case plan::Split::tensor:
+        tensor();
+        return;  // one scale, no pads
+    }
+    if (recipe_.scale_source == ScaleSource::dynamic) write_pad_rows();
+  }
+
+ private:
+  [[nodiscard]] bool exists(int64_t row) const { return source_.rows().row_exists(row); }
+  [[nodiscard]] int64_t batch_of(int64_t row) const { return row / codes_.rows_per_batch(); }
+  [[nodiscard]] int64_t scale_row_of(int64_t row) const {
+    return row % codes_.rows_per_batch() / grid_.unit_rows;
+  }
+
+  // Part of a row or the whole of it, as the plan says.
+  void row_item(int64_t item) {
+    const int64_t row_index = item / plan_.items_per_row;
+    if (!exists(row_index)) return;
+    const Row row = source_.begin_row(row_index);
+    if (!plan_.unit_fits_strip() && recipe_.scale_source == ScaleSource::dynamic) {
+      for (int64_t unit = 0; unit < grid_.columns; ++unit) long_unit(row, unit);
+    } else if (plan_.items_per_row > 1) {
+      const int64_t begin = item % plan_.items_per_row * plan_.strip;
+      stretch(row, begin, std::min(begin + plan_.strip, codes_.columns()));
+    } else {
+      stretch(row, 0, codes_.columns());
+    }
+    const bool ends_row = item % plan_.items_per_row == plan_.items_per_row - 1;
+    if (ends_row && recipe_.scale_source == ScaleSource::dynamic) {
+      scales_.write_row_pads(batch_of(row_index), scale_row_of(row_index));
+    }
+  }
+
+  // Columns [begin, end) in strips; where units are longer than strips, no strip crosses their border.
+  void stretch(const Row& row, int64_t begin, int64_t end) {
+    while (begin < end) {
+      int64_t count = std::min(plan_.strip, end - begin);
+      if (!plan_.unit_fits_strip()) count = std::min(count, plan_.unit - begin % plan_.unit);
+      strip(row, begin, count);
+      begin += count;
+    }
+  }
+
+  // Whole units, or a part of one unit whose scale is given.
+  void strip(const Row& row, int64_t column, int64_t count) {
+    Strip scratch;
+    const void* x = source_.span(row, column, count, &scratch);
+    if (recipe_.granularity == Granularity::per_column) {
+      encode_columns(row, column, count, x);
+      return;
+    }
+    // The strip's units; a longer unit counts as one.
+    const int64_t first_unit = column / grid_.unit_columns;
+    const int64_t group = plan_.unit_fits_strip() ? plan_.unit : count;
+    const int64_t units = (count + group - 1) / group;
+    const int64_t batch = batch_of(row.index);
+    const int64_t scale_row = scale_row_of(row.index);
+    Divisor divisors[plan::kStripScales];
+    if (recipe_.scale_source == ScaleSource::given) {
+      for (int64_t u = 0; u < units; ++u) {
+        const float s = scales_.load(batch, scale_row, first_unit + u);
+        divisors[u] = make_divisor(s, recipe_.quotient);
+      }
+    } else {
+      float amax[plan::kStripScales];
+      std::fill_n(amax, units, 0.0F);
+      absmax_(x, count, group, amax);
+      for (int64_t u = 0; u < units; ++u) {
+        divisors[u] = write_scale(batch, scale_row, first_unit + u, amax[u]);
+      }
+    }
+    encode(row.index, column, count, group, x, divisors);
+  }
+
+  // A unit that is longer than a strip: its strips once for the amax, once for the codes.
+  void long_unit(const Row& row, int64_t unit) {
+    const int64_t begin = unit * grid_.unit_columns;
+    const int64_t end = std::min(begin + grid_.unit_columns, codes_.columns());
+    float amax = 0.0F;
+    for_strips(begin, end, [&](int64_t column, int64_t count) {
+      Strip scratch;
+      absmax_(source_.span(row, column, count, &scratch), count, count, &amax);
+    });
+    const Divisor divisor =
+        write_scale(batch_of(row.index), scale_row_of(row.index), unit, amax);
+    for_strips(begin, end, [&](int64_t column, int64_t count) {
+      Strip scratch;
+      encode(row.index, column, count, count, source_.span(row, column, count, &scratch),
+             &divisor);
+    });
+  }
+
+  // The tiles of one row of blocks, as many side by side as a strip holds.
+  void block_row(int64_t batch, int64_t scale_row) {
+    const int64_t first = batch * codes_.rows_per_batch() + scale_row * grid_.unit_rows;
+    const int64_t rows = std::min(grid_.unit_rows,
+                                  source_.rows().valid_rows(batch) - scale_row * grid_.unit_rows);
+    if (rows <= 0) return;
+    const int64_t width = std::max(plan_.strip, plan_.unit);
+    for (int64_t begin = 0; begin < codes_.columns(); begin += width) {
+      const int64_t end = std::min(begin + width, codes_.columns());
+      const int64_t units = (end - begin + plan_.unit - 1) / plan_.unit;
+      float amax[plan::kStripScales];
+      std::fill_n(amax, units, 0.0F);
+      for_tile(first, rows, begin, end, [&](int64_t, int64_t, int64_t count, const void* x) {
+        absmax_(x, count, plan_.unit_fits_strip() ? plan_.unit : count, amax);
+      });
+      Divisor divisors[plan::kStripScales];
+      for (int64_t u = 0; u < units; ++u) {
+        divisors[u] = write_scale(batch, scale_row, begin / plan_.unit + u, amax[u]);
+      }
+      for_tile(first, rows, begin, end,
+               [&](int64_t row, int64_t column, int64_t count, const void* x) {
+                 const int64_t group = plan_.unit_fits_strip() ? plan_.unit : count;
+                 encode(row, column, count, group, x, divisors);
+               });
+    }
+    scales_.write_row_pads(batch, scale_row);
+  }
+
+  // One scale for all: a maximum has no order, so threads may meet in any.
+  void tensor() {
+    const int64_t items = codes_.rows() * plan_.items_per_row;
+    std::atomic<float> amax{0.0F};
+    parallel_for(items, plan_.threads, [&](int64_t item) {
+      const int64_t row = item / plan_.items_per_row;
+      if (!exists(row)) return;
+      const int64_t column = item % plan_.items_per_row * plan_.strip;
+      const int64_t count = std::min(plan_.strip, codes_.columns() - column);
+      Strip scratch;
+      float mine = 0.0F;
+      absmax_(source_.span(source_.begin_row(row), column, count, &scratch), count, count, &mine);
+      float seen = amax.load(std::memory_order_relaxed);
+      while (mine > seen && !amax.compare_exchange_weak(seen, mine, std::memory_order_relaxed)) {
+      }
+    });
+    const Divisor divisor = write_scale(0, 0, 0, amax.load(std::memory_order_relaxed));
+    parallel_for(items, plan_.threads, [&](int64_t item) {
+      const int64_t row = item / plan_.items_per_row;
+      if (!exists(row)) return;
+      const int64_t column = item % plan_.items_per_row * plan_.strip;
+      const int64_t count = std::min(plan_.strip, codes_.columns() - column);
+      Strip scratch;
+      encode(row, column, count, count,
+             source_.span(source_.begin_row(row), column, count, &scratch), &divisor);
+    });
+  }
+
+  // visit(row, column, count, elements) for the strips of rows [first, first + rows) and columns
+  // [begin, end).
+  template <class Visit>
+  void for_tile(int64_t first, int64_t rows, int64_t begin, int64_t end, Visit&& visit) {
+    for (int64_t r = first; r < first + rows; ++r) {
+      const Row row = source_.begin_row(r);
+      for_strips(begin, end, [&](int64_t column, int64_t count) {
+        Strip scratch;
+        visit(r, column, count, source_.span(row, column, count, &scratch));
+      });
+    }
+  }
+
+  template <class Visit>
+  void for_strips(int64_t begin, int64_t end, Visit&& visit) {
+    for (int64_t c = begin; c < end; c += plan_.strip) visit(c, std::min(plan_.strip, end - c));
+  }
+
+  Divisor write_scale(int64_t batch, int64_t scale_row, int64_t unit, float amax) {
+    const numerics::Scale scale = numerics::make_scale(rule_, amax);
+    scales_.store(batch, scale_row, unit, scale);
+    return make_divisor(scale.value, recipe_.quotient, amax);
+  }
+
+  void encode(int64_t row, int64_t column, int64_t count, int64_t group, const void* x,
+              const Divisor* divisors) {
+    uint8_t scratch[plan::kStripElements];
+    std::byte* codes = codes_.write_target(row, column, count, scratch);
+    encode_(x, count, group, divisors, recipe_.nan, reinterpret_cast<uint8_t*>(codes));
+    codes_.commit(row, column, count, codes);
+  }
+
+  void encode_columns(const Row& row, int64_t column, int64_t count, const void* x) {
+    float s[plan::kStripScales];
+    for (int64_t i = 0; i < count; ++i) s[i] = scales_.load(0, 0, column + i);
+    uint8_t scratch[plan::kStripElements];
+    std::byte* codes = codes_.write_target(row.index, column, count, scratch);
+    kernels_.encode_columns[index_of(recipe_.format)][index_of(source_.dtype())](
+        x, count, s, recipe_.quotient, recipe_.nan, reinterpret_cast<uint8_t*>(codes));
+    codes_.commit(row.index, column, count, codes);
+  }
+
+  // Masked calls write no row at or beyond a count, and pad rows lie beyond every count.
+  void write_pad_rows() {
+    if (codes_.rows_per_batch() == 0 || source_.rows().is_masked()) return;
+    for (int64_t b = 0; b < codes_.batches(); ++b) scales_.write_pad_rows(b);
+  }
+
+  const RowSource& source_;
+  const Recipe& recipe_;
+  plan::RowView codes_;
+  plan::ScaleGrid grid_;
+  plan::ScaleView scales_;
+  plan::CpuPlan plan_;
+  const Kernels& kernels_;
+  numerics::ScaleRule rule_;
+  AbsmaxFunction absmax_;
+  EncodeFunction encode_;
+};
+
+}  // namespace
+
+void quantize(const RowSource& source, const Recipe& recipe, const TensorView& codes,
+              const TensorView& scales, const Exec& exec) {
+  const ScopedFpEnv env;
+  Quantizer(source, recipe, codes, scales, exec).run();
+}
+
+}  // namespace rowscale::cpu

@@ -1,0 +1,158 @@
+// The executable specification: src/numerics, one element after the other.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/kernels.hpp"
+#include "numerics/activation.hpp"
+#include "numerics/float16.hpp"
+#include "numerics/fp8.hpp"
+#include "numerics/quotient.hpp"
+#include "numerics/rms_norm.hpp"
+
+namespace rowscale::cpu {
+namespace {
+
+using numerics::Bf16;
+using numerics::E4m3;
+using numerics::E5m2;
+using numerics::Fp16;
+
+// memcpy, because tensors may have any alignment.
+template <class T>
+float load(const void* data, int64_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const std::byte*>(data) + i * int64_t{sizeof(T)}, sizeof(T));
+  return numerics::to_f32(value);
+}
+
+template <class T>
+void store(void* data, int64_t i, float x) {
+  const T value = numerics::round_to<T>(x);
+  std::memcpy(static_cast<std::byte*>(data) + i * int64_t{sizeof(T)}, &value, sizeof(T));
+}
+
+template <class T>
+void absmax(const void* x, int64_t n, int64_t group, float* amax) {
+  for (int64_t i = 0; i < n; ++i) {
+    float& a = amax[i / group];
+    a = numerics::raise_amax(a, load<T>(x, i));
+  }
+}
+
+template <class F, class T>
+void encode(const void* x, int64_t n, int64_t group, const Divisor* divisors, NanRule nan,
+            uint8_t* codes) {
+  for (int64_t i = 0; i < n; ++i) {
+    const Divisor& d = divisors[i / group];
+    const Quotient quotient =
+        d.division == Division::reciprocal ? Quotient::reciprocal : Quotient::divide;
+    codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), d.s, quotient), nan);
+  }
+}
+
+template <class F, class T>
+void encode_columns(const void* x, int64_t n, const float* scales, Quotient quotient, NanRule nan,
+                    uint8_t* codes) {
+  for (int64_t i = 0; i < n; ++i) {
+    codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), scales[i], quotient), nan);
+  }
+}
+
+template <class F, class T>
+void decode(const uint8_t* codes, int64_t n, int64_t group, const float* scales, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    store<T>(y, i, numerics::mul(numerics::decode<F>(codes[i]), scales[i / group]));
+  }
+}
+
+template <class T>
+void widen(const void* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = load<T>(x, i);
+}
+
+template <class T>
+void add(const void* x, const void* residual, int64_t n, void* z) {
+  for (int64_t i = 0; i < n; ++i) {
+    store<T>(z, i, numerics::add(load<T>(x, i), load<T>(residual, i)));
+  }
+}
+
+template <class T>
+void sum_squares(const void* z, int64_t n, float* lanes) {
+  for (int64_t begin = 0; begin < n; begin += numerics::kTreeChunk) {
+    float chunk = 0.0F;
+    const int64_t end = std::min<int64_t>(begin + numerics::kTreeChunk, n);
+    for (int64_t i = begin; i < end; ++i) chunk = numerics::add_square(chunk, load<T>(z, i));
+    float& lane = lanes[begin / numerics::kTreeChunk % numerics::kTreeLanes];
+    lane = numerics::add(lane, chunk);
+  }
+}
+
+template <class T>
+void norm(const void* z, int64_t n, float factor, const float* weight, NormForm form, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = load<T>(z, i);
+    store<T>(y, i,
+             form == NormForm::gemma ? numerics::normed_gemma(value, factor, weight[i])
+                                     : numerics::normed<T>(value, factor, weight[i]));
+  }
+}
+
+template <class T>
+void gated(const void* gate, const void* up, int64_t n, Gate gate_function, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = load<T>(gate, i);
+    const float u = load<T>(up, i);
+    store<T>(y, i,
+             gate_function == Gate::silu ? numerics::silu_mul<T>(g, u)
+                                         : numerics::gelu_tanh_mul<T>(g, u));
+  }
+}
+
+template <class T>
+void relu2(const void* x, int64_t n, void* y) {
+  for (int64_t i = 0; i < n; ++i) store<T>(y, i, numerics::relu2(load<T>(x, i)));
+}
+
+template <class T>
+void swiglu(const void* x, int64_t n, float alpha, float limit, void* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float gate = load<T>(x, 2 * i);
+    const float up = load<T>(x, 2 * i + 1);
+    store<T>(y, i, numerics::swiglu_clamped(gate, up, alpha, limit));
+  }
+}
+
+template <class T>
+void fill(Kernels* k, int t) {
+  k->absmax[t] = absmax<T>;
+  k->encode[0][t] = encode<E4m3, T>;
+  k->encode[1][t] = encode<E5m2, T>;
+  k->decode[0][t] = decode<E4m3, T>;
+  k->decode[1][t] = decode<E5m2, T>;
+  k->encode_columns[0][t] = encode_columns<E4m3, T>;
+  k->encode_columns[1][t] = encode_columns<E5m2, T>;
+  k->widen[t] = widen<T>;
+  k->add[t] = add<T>;
+  k->sum_squares[t] = sum_squares<T>;
+  k->norm[t] = norm<T>;
+  k->gated[t] = gated<T>;
+  k->relu2[t] = relu2<T>;
+  k->swiglu[t] = swiglu<T>;
+}
+
+}  // namespace
+
+const Kernels& scalar_kernels() {
+  static const Kernels table = [] {
+    Kernels k{};
+    k.target = Target::scalar;
+    fill<float>(&k, index_of(DType::f32));
+    fill<Fp16>(&k, index_of(DType::f16));
+    fill<Bf16>(&k, index_of(DType::bf16));
+    return k;
+  }();
+  return table;
+}
+
+}  // namespace rowscale::cpu

@@ -1,0 +1,153 @@
+// Where rows come from: a tensor as it is, codes of another recipe, or an operator that makes them.
+// A source hands out stretches of a row as contiguous memory; everything behind it is the same for
+// all. How to add one: docs/adding_a_source.md.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/kernels.hpp"
+#include "plan/cpu_plan.hpp"
+#include "plan/row_view.hpp"
+#include "plan/scale_view.hpp"
+#include "rowscale/producers.hpp"
+
+namespace rowscale::cpu {
+
+// One row of a source. `factor` is what begin_row() found out about the row as a whole.
+struct Row {
+  int64_t index;
+  float factor;
+};
+
+class RowSource {
+ public:
+  RowSource() = default;
+  RowSource(const RowSource&) = delete;
+  RowSource& operator=(const RowSource&) = delete;
+  virtual ~RowSource() = default;
+
+  // The operator's input: gives rows, batches and masks.
+  [[nodiscard]] virtual const plan::RowView& rows() const = 0;
+  // Of the elements that span() hands out.
+  [[nodiscard]] virtual DType dtype() const = 0;
+  // Whether begin_row() must see the whole row first, so that one thread takes a row.
+  [[nodiscard]] virtual bool rows_are_whole() const { return false; }
+
+  [[nodiscard]] virtual Row begin_row(int64_t row) const { return {row, 0.0F}; }
+  // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of dtype())
+  // or wherever they lie already. Asking again for the same elements gives the same values.
+  virtual const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const = 0;
+};
+
+// Room for a strip of any dtype.
+struct alignas(64) Strip {
+  float values[plan::kStripElements];
+};
+
+// A tensor as it is.
+class PlainSource final : public RowSource {
+ public:
+  explicit PlainSource(const TensorView& x) : x_(x) {}
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  plan::RowView x_;
+};
+
+// Codes times their scales, in fp32.
+class DequantizedSource final : public RowSource {
+ public:
+  DequantizedSource(const Kernels& kernels, const TensorView& codes, const TensorView& scales,
+                    const Recipe& recipe);
+  [[nodiscard]] const plan::RowView& rows() const override { return codes_; }
+  [[nodiscard]] DType dtype() const override { return DType::f32; }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView codes_;
+  plan::ScaleGrid grid_;
+  plan::ScaleView scales_;
+  int format_;
+};
+
+class RmsNormSource final : public RowSource {
+ public:
+  RmsNormSource(const Kernels& kernels, const TensorView& x, const RmsNorm& norm);
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  [[nodiscard]] bool rows_are_whole() const override { return true; }
+  // Adds and stores the residual, and sums the squares.
+  [[nodiscard]] Row begin_row(int64_t row) const override;
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView x_;
+  plan::RowView weight_;
+  plan::RowView residual_;
+  bool has_residual_;
+  float eps_;
+  NormForm form_;
+};
+
+// x holds the gates of a row, then its ups.
+class GatedSource final : public RowSource {
+ public:
+  GatedSource(const Kernels& kernels, const TensorView& x, Gate gate);
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView x_;
+  Gate gate_;
+};
+
+class Relu2Source final : public RowSource {
+ public:
+  Relu2Source(const Kernels& kernels, const TensorView& x) : kernels_(kernels), x_(x) {}
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView x_;
+};
+
+// x holds gate and up of each element side by side.
+class SwigluSource final : public RowSource {
+ public:
+  SwigluSource(const Kernels& kernels, const TensorView& x, const SwigluClamped& params)
+      : kernels_(kernels), x_(x), params_(params) {}
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView x_;
+  SwigluClamped params_;
+};
+
+// Another source, whose rows are also stored as they pass.
+class StoredSource final : public RowSource {
+ public:
+  StoredSource(const RowSource& source, const TensorView& row_out)
+      : source_(source), row_out_(row_out) {}
+  [[nodiscard]] const plan::RowView& rows() const override { return source_.rows(); }
+  [[nodiscard]] DType dtype() const override { return source_.dtype(); }
+  [[nodiscard]] bool rows_are_whole() const override { return source_.rows_are_whole(); }
+  [[nodiscard]] Row begin_row(int64_t row) const override { return source_.begin_row(row); }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const RowSource& source_;
+  plan::RowView row_out_;
+};
+
+}  // namespace rowscale::cpu
