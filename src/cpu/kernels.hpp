@@ -6,41 +6,38 @@
 #include <cstdint>
 
 #include "numerics/quotient.hpp"
+#include "numerics/scale_rule.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/producers.hpp"
 #include "rowscale/types.hpp"
 
 namespace rowscale::cpu {
 
-// How a group's elements are divided by its scale. All but reciprocal give the codes of x / s.
+// How a group's elements are divided by its scale. The first three take the same time, whatever the
+// scale and the elements.
 enum class Division : int32_t {
-  reciprocal,    // x * r: the recipe's quotient is `reciprocal`
-  fast,          // numerics::fast_quotient, where x * r cannot overflow: no clamp is needed
-  fast_clamped,  // numerics::fast_quotient
-  exact,         // an IEEE division, where the fast form is not valid
+  fast,          // numerics::fast_magnitude_quotient, where no code saturates: no clamp is needed
+  fast_clamped,  // numerics::fast_magnitude_quotient
+  infinite,      // an infinite scale: 0 for finite elements, NaN for infinite ones
+  exact,         // an IEEE division, for scales where the fast form is not valid
+  reciprocal,    // x * (1 / s) for such scales, where the recipe's quotient is `reciprocal`
 };
 
-struct Divisor {
-  float s;
-  float r;  // 1 / s
-  Division division;
+// Scales held at a time.
+inline constexpr int64_t kMaxGroups = 1024;
+
+// Magnitudes below s times this count as this: their code is 0 in both formats, and subnormal numbers,
+// which are slow on many machines, do not arise.
+inline constexpr float kLeastQuotient = 0x1p-20F;
+
+// The scales of up to kMaxGroups groups and how to divide by them.
+struct Divisors {
+  float s[kMaxGroups];
+  float high[kMaxGroups];   // numerics::Reciprocal; low is 0 where the quotient is `reciprocal`:
+  float low[kMaxGroups];    // the fast forms then give x * (1 / s)
+  float least[kMaxGroups];  // s * kLeastQuotient
+  Division division[kMaxGroups];
 };
-
-// For elements of any magnitude.
-inline Divisor make_divisor(float s, Quotient quotient) {
-  const Division division = quotient == Quotient::reciprocal      ? Division::reciprocal
-                            : numerics::fast_quotient_is_valid(s) ? Division::fast_clamped
-                                                                  : Division::exact;
-  return {s, numerics::div(1.0F, s), division};
-}
-
-// For elements of at most `amax` (infinity included).
-inline Divisor make_divisor(float s, Quotient quotient, float amax) {
-  Divisor divisor = make_divisor(s, quotient);
-  const bool overflows = numerics::mul(amax, divisor.r) >= numerics::infinity();
-  if (divisor.division == Division::fast_clamped && !overflows) divisor.division = Division::fast;
-  return divisor;
-}
 
 // Index of a table: f32, f16 and bf16 are 0, 1, 2; e4m3 and e5m2 are 0, 1.
 inline constexpr int kFloatTypes = 3;
@@ -53,8 +50,9 @@ enum class Gate : int32_t { silu = 0, gelu_tanh = 1 };
 // Elements x[0 .. n) in groups of `group`, the last one perhaps short.
 // amax[g] = max(amax[g], |x| over group g), NaN left out.
 using AbsmaxFunction = void (*)(const void* x, int64_t n, int64_t group, float* amax);
-using EncodeFunction = void (*)(const void* x, int64_t n, int64_t group, const Divisor* divisors,
-                                NanRule nan, uint8_t* codes);
+// `ahead`: bytes from x to what will be read next, fetched into the cache meanwhile; 0 for nothing.
+using EncodeFunction = void (*)(const void* x, int64_t n, int64_t group, const Divisors& divisors,
+                                NanRule nan, int64_t ahead, uint8_t* codes);
 using DecodeFunction = void (*)(const uint8_t* codes, int64_t n, int64_t group,
                                 const float* scales, void* y);
 
@@ -62,6 +60,11 @@ struct Kernels {
   Target target;
 
   AbsmaxFunction absmax[kFloatTypes];
+  // numerics::make_scale of `count` amaxes to divisors->s, and how to divide by them.
+  void (*make_scales)(const numerics::ScaleRule& rule, Quotient quotient, const float* amax,
+                      int64_t count, Divisors* divisors);
+  // How to divide elements of any magnitude by the given divisors->s.
+  void (*make_divisors)(Quotient quotient, int64_t count, Divisors* divisors);
   EncodeFunction encode[kFormats][kFloatTypes];
   DecodeFunction decode[kFormats][kFloatTypes];
 

@@ -103,21 +103,31 @@ class Quantizer {
     const int64_t units = (count + group - 1) / group;
     const int64_t batch = batch_of(row.index);
     const int64_t scale_row = scale_row_of(row.index);
-    Divisor divisors[plan::kStripScales];
+    Divisors divisors;
     if (recipe_.scale_source == ScaleSource::given) {
       for (int64_t u = 0; u < units; ++u) {
-        const float s = scales_.load(batch, scale_row, first_unit + u);
-        divisors[u] = make_divisor(s, recipe_.quotient);
+        divisors.s[u] = scales_.load(batch, scale_row, first_unit + u);
       }
+      kernels_.make_divisors(recipe_.quotient, units, &divisors);
     } else {
       float amax[plan::kStripScales];
       std::fill_n(amax, units, 0.0F);
       absmax_(x, count, group, amax);
-      for (int64_t u = 0; u < units; ++u) {
-        divisors[u] = write_scale(batch, scale_row, first_unit + u, amax[u]);
-      }
+      write_scales(batch, scale_row, first_unit, amax, units, &divisors);
     }
-    encode(row.index, column, count, group, x, divisors);
+    encode(row.index, column, count, group, x, divisors, ahead(row.index, column, count, x));
+  }
+
+  // From x to the strip that follows this one, in its row or in the row that is worked on after it.
+  [[nodiscard]] int64_t ahead(int64_t row, int64_t column, int64_t count, const void* x,
+                              int64_t rows_to_next = 1) const {
+    column += count;
+    if (column == codes_.columns()) {
+      column = 0;
+      row += rows_to_next;
+    }
+    const std::byte* next = row < codes_.rows() ? source_.location(row, column) : nullptr;
+    return next == nullptr ? 0 : next - static_cast<const std::byte*>(x);
   }
 
   // A unit that is longer than a strip: its strips once for the amax, once for the codes.
@@ -129,12 +139,11 @@ class Quantizer {
       Strip scratch;
       absmax_(source_.span(row, column, count, &scratch), count, count, &amax);
     });
-    const Divisor divisor =
-        write_scale(batch_of(row.index), scale_row_of(row.index), unit, amax);
+    Divisors divisors;
+    write_scales(batch_of(row.index), scale_row_of(row.index), unit, &amax, 1, &divisors);
     for_strips(begin, end, [&](int64_t column, int64_t count) {
       Strip scratch;
-      encode(row.index, column, count, count, source_.span(row, column, count, &scratch),
-             &divisor);
+      encode(row.index, column, count, count, source_.span(row, column, count, &scratch), divisors);
     });
   }
 
@@ -153,14 +162,13 @@ class Quantizer {
       for_tile(first, rows, begin, end, [&](int64_t, int64_t, int64_t count, const void* x) {
         absmax_(x, count, plan_.unit_fits_strip() ? plan_.unit : count, amax);
       });
-      Divisor divisors[plan::kStripScales];
-      for (int64_t u = 0; u < units; ++u) {
-        divisors[u] = write_scale(batch, scale_row, begin / plan_.unit + u, amax[u]);
-      }
+      Divisors divisors;
+      write_scales(batch, scale_row, begin / plan_.unit, amax, units, &divisors);
       for_tile(first, rows, begin, end,
                [&](int64_t row, int64_t column, int64_t count, const void* x) {
                  const int64_t group = plan_.unit_fits_strip() ? plan_.unit : count;
-                 encode(row, column, count, group, x, divisors);
+                 encode(row, column, count, group, x, divisors,
+                        ahead(row, column, count, x, grid_.unit_rows));
                });
     }
     scales_.write_row_pads(batch, scale_row);
@@ -182,15 +190,17 @@ class Quantizer {
       while (mine > seen && !amax.compare_exchange_weak(seen, mine, std::memory_order_relaxed)) {
       }
     });
-    const Divisor divisor = write_scale(0, 0, 0, amax.load(std::memory_order_relaxed));
+    const float largest = amax.load(std::memory_order_relaxed);
+    Divisors divisors;
+    write_scales(0, 0, 0, &largest, 1, &divisors);
     parallel_for(items, plan_.threads, [&](int64_t item) {
       const int64_t row = item / plan_.items_per_row;
       if (!exists(row)) return;
       const int64_t column = item % plan_.items_per_row * plan_.strip;
       const int64_t count = std::min(plan_.strip, codes_.columns() - column);
       Strip scratch;
-      encode(row, column, count, count,
-             source_.span(source_.begin_row(row), column, count, &scratch), &divisor);
+      const void* x = source_.span(source_.begin_row(row), column, count, &scratch);
+      encode(row, column, count, count, x, divisors, ahead(row, column, count, x));
     });
   }
 
@@ -212,17 +222,17 @@ class Quantizer {
     for (int64_t c = begin; c < end; c += plan_.strip) visit(c, std::min(plan_.strip, end - c));
   }
 
-  Divisor write_scale(int64_t batch, int64_t scale_row, int64_t unit, float amax) {
-    const numerics::Scale scale = numerics::make_scale(rule_, amax);
-    scales_.store(batch, scale_row, unit, scale);
-    return make_divisor(scale.value, recipe_.quotient, amax);
+  void write_scales(int64_t batch, int64_t scale_row, int64_t unit, const float* amax,
+                    int64_t count, Divisors* divisors) {
+    kernels_.make_scales(rule_, recipe_.quotient, amax, count, divisors);
+    scales_.store(batch, scale_row, unit, divisors->s, count);
   }
 
   void encode(int64_t row, int64_t column, int64_t count, int64_t group, const void* x,
-              const Divisor* divisors) {
+              const Divisors& divisors, int64_t ahead = 0) {
     uint8_t scratch[plan::kStripElements];
     std::byte* codes = codes_.write_target(row, column, count, scratch);
-    encode_(x, count, group, divisors, recipe_.nan, reinterpret_cast<uint8_t*>(codes));
+    encode_(x, count, group, divisors, recipe_.nan, ahead, reinterpret_cast<uint8_t*>(codes));
     codes_.commit(row, column, count, codes);
   }
 

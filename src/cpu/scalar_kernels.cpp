@@ -39,14 +39,28 @@ void absmax(const void* x, int64_t n, int64_t group, float* amax) {
   }
 }
 
+void make_divisors(Quotient quotient, int64_t count, Divisors* divisors) {
+  for (int64_t i = 0; i < count; ++i) {
+    // The law itself, no shortcut: the other members are not used.
+    divisors->division[i] =
+        quotient == Quotient::reciprocal ? Division::reciprocal : Division::exact;
+  }
+}
+
+void make_scales(const numerics::ScaleRule& rule, Quotient quotient, const float* amax,
+                 int64_t count, Divisors* divisors) {
+  for (int64_t i = 0; i < count; ++i) divisors->s[i] = numerics::make_scale(rule, amax[i]);
+  make_divisors(quotient, count, divisors);
+}
+
 template <class F, class T>
-void encode(const void* x, int64_t n, int64_t group, const Divisor* divisors, NanRule nan,
-            uint8_t* codes) {
+void encode(const void* x, int64_t n, int64_t group, const Divisors& divisors, NanRule nan,
+            int64_t /*ahead*/, uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) {
-    const Divisor& d = divisors[i / group];
-    const Quotient quotient =
-        d.division == Division::reciprocal ? Quotient::reciprocal : Quotient::divide;
-    codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), d.s, quotient), nan);
+    const int64_t g = i / group;
+    const Quotient quotient = divisors.division[g] == Division::reciprocal ? Quotient::reciprocal
+                                                                           : Quotient::divide;
+    codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), divisors.s[g], quotient), nan);
   }
 }
 
@@ -147,6 +161,8 @@ const Kernels& scalar_kernels() {
   static const Kernels table = [] {
     Kernels k{};
     k.target = Target::scalar;
+    k.make_scales = make_scales;
+    k.make_divisors = make_divisors;
     fill<float>(&k, index_of(DType::f32));
     fill<Fp16>(&k, index_of(DType::f16));
     fill<Bf16>(&k, index_of(DType::bf16));

@@ -14,6 +14,7 @@
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #include "cpu/simd/producers-inl.h"
 #include "cpu/simd/quantize-inl.h"
+#include "cpu/simd/scales-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rowscale::cpu::HWY_NAMESPACE {
@@ -39,6 +40,8 @@ void Fill(Kernels* k, int t) {
 Kernels MakeKernels(Target target) {
   Kernels k{};
   k.target = target;
+  k.make_scales = MakeScales;
+  k.make_divisors = MakeDivisors;
   Fill<float>(&k, index_of(DType::f32));
   Fill<Fp16>(&k, index_of(DType::f16));
   Fill<Bf16>(&k, index_of(DType::bf16));

@@ -37,6 +37,10 @@ class RowSource {
   // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of dtype())
   // or wherever they lie already. Asking again for the same elements gives the same values.
   virtual const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const = 0;
+  // Where span() would read first, if it would only read: worth fetching ahead. Otherwise nullptr.
+  [[nodiscard]] virtual const std::byte* location(int64_t /*row*/, int64_t /*column*/) const {
+    return nullptr;
+  }
 };
 
 // Room for a strip of any dtype.
@@ -51,6 +55,9 @@ class PlainSource final : public RowSource {
   [[nodiscard]] const plan::RowView& rows() const override { return x_; }
   [[nodiscard]] DType dtype() const override { return x_.dtype(); }
   const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+  [[nodiscard]] const std::byte* location(int64_t row, int64_t column) const override {
+    return x_.address(row, column);
+  }
 
  private:
   plan::RowView x_;

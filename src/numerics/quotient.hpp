@@ -21,15 +21,16 @@ ROWSCALE_HD uint8_t encode(float y, NanRule nan) {
   return encode<F>(y);
 }
 
-// A shortcut for x / s that has the same codes: one reciprocal for all elements, then three fused
-// steps without a slow path. Valid for scales in [2^-96, 2^126]; elsewhere divide. Proof:
-// tests/numerics/quotient_test.cpp and docs/numerics.md.
+// Shortcuts for x / s that have the same codes and no slow path: one or two divisions for all
+// elements, then fused steps. Valid for scales in [2^-96, 2^96]; elsewhere divide. Proofs:
+// tests/numerics/quotient_test.cpp, docs/numerics.md.
+ROWSCALE_HD bool fast_quotient_is_valid(float s) { return s >= 0x1p-96F && s <= 0x1p96F; }
+
+// The quotient corrected by its own error: the right sign of zero, three steps.
 struct FastDivisor {
   float s;
   float r;  // 1 / s, correctly rounded
 };
-
-ROWSCALE_HD bool fast_quotient_is_valid(float s) { return s >= 0x1p-96F && s <= 0x1p126F; }
 
 ROWSCALE_HD FastDivisor make_fast_divisor(float s) { return {s, div(1.0F, s)}; }
 
@@ -40,6 +41,22 @@ ROWSCALE_HD float fast_quotient(float x, FastDivisor d) {
   q0 = q0 > kFloatMax ? kFloatMax : (q0 < -kFloatMax ? -kFloatMax : q0);
   // The signs are placed so that -0 stays -0.
   return fma(fma(q0, d.s, -x), -d.r, q0);
+}
+
+// The product with a reciprocal of 48 bits: two steps, for finite magnitudes (x >= 0); the sign is
+// the caller's. A quotient may overflow to infinity.
+struct Reciprocal {
+  float high;  // 1 / s, correctly rounded
+  float low;   // 1 / s - high, correctly rounded: the remainder 1 - s * high is exact in fp32
+};
+
+ROWSCALE_HD Reciprocal make_reciprocal(float s) {
+  const float high = div(1.0F, s);
+  return {high, div(fma(-s, high, 1.0F), s)};
+}
+
+ROWSCALE_HD float fast_magnitude_quotient(float x, Reciprocal r) {
+  return fma(x, r.high, mul(x, r.low));
 }
 
 }  // namespace rowscale::numerics

@@ -18,11 +18,6 @@ struct ScaleRule {
   ScaleEncoding encoding = ScaleEncoding::f32;
 };
 
-struct Scale {
-  float value;   // as a float encoding stores it, and what the data are divided by
-  uint8_t byte;  // as the byte encodings store it; meaningless for f32
-};
-
 // min(x, bound): a NaN bound is ignored, a negative one counts as 0 so that the floor decides.
 ROWSCALE_HD float apply_bound(float x, float bound) {
   if (is_nan(bound)) return x;
@@ -30,17 +25,16 @@ ROWSCALE_HD float apply_bound(float x, float bound) {
   return limit < x ? limit : x;
 }
 
-// amax >= 0 and no NaN.
-ROWSCALE_HD Scale make_scale(const ScaleRule& rule, float amax) {
+// amax >= 0 and no NaN. The result is what a float encoding stores and what the data are divided by;
+// for the UE8M0 encodings it is a power of two or infinity, and its exponent field is their byte.
+ROWSCALE_HD float make_scale(const ScaleRule& rule, float amax) {
   if (rule.bound == BoundKind::amax) amax = apply_bound(amax, rule.bound_value);
   if (rule.floor == FloorKind::amax) amax = amax > rule.floor_value ? amax : rule.floor_value;
   float s = div(amax, rule.max);
   if (rule.bound == BoundKind::scale) s = apply_bound(s, rule.bound_value);
   if (rule.floor == FloorKind::scale) s = s > rule.floor_value ? s : rule.floor_value;
   if (rule.floor == FloorKind::if_zero && s == 0.0F) s = rule.floor_value;
-  if (rule.encoding == ScaleEncoding::f32) return {s, 0};
-  const uint8_t byte = ue8m0_round_up(s);
-  return {ue8m0_quotient_operand(byte), byte};
+  return rule.encoding == ScaleEncoding::f32 ? s : ue8m0_quotient_operand(ue8m0_round_up(s));
 }
 
 }  // namespace rowscale::numerics

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cpu/kernels.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
 #include "rowscale/exec.hpp"
@@ -19,7 +20,7 @@ enum class Split { rows, blocks, tensor };
 // operator's scratch for them on the stack.
 inline constexpr int64_t kStripElements = 8192;
 // Scales of a strip that are held on the stack.
-inline constexpr int64_t kStripScales = 1024;
+inline constexpr int64_t kStripScales = cpu::kMaxGroups;
 
 struct CpuPlan {
   Split split = Split::rows;

@@ -37,8 +37,9 @@ class RowView {
   std::byte* write_target(int64_t row, int64_t column, int64_t count, void* scratch) const;
   void commit(int64_t row, int64_t column, int64_t count, const void* written) const;
 
- private:
   [[nodiscard]] std::byte* address(int64_t row, int64_t column) const;
+
+ private:
   [[nodiscard]] bool contiguous(int64_t column, int64_t count) const {
     return column % run_ + count <= run_;
   }

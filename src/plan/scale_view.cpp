@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "numerics/ue8m0.hpp"
+
 namespace rowscale::plan {
 namespace {
 
@@ -109,18 +111,34 @@ float ScaleView::load(int64_t batch, int64_t row, int64_t column) const {
   return 0.0F;
 }
 
-void ScaleView::store(int64_t batch, int64_t row, int64_t column, numerics::Scale scale) const {
+void ScaleView::store(int64_t batch, int64_t row, int64_t column, const float* values,
+                      int64_t count) const {
   switch (encoding_) {
     case ScaleEncoding::f32:
-    case ScaleEncoding::ue8m0_f32:
-      std::memcpy(address(batch, row, column), &scale.value, sizeof scale.value);
-      break;
-    case ScaleEncoding::ue8m0:
-      *address(batch, row, column) = std::byte{scale.byte};
-      break;
+    case ScaleEncoding::ue8m0_f32: {
+      std::byte* to = address(batch, row, column);
+      if (strides_.column == 1) {
+        std::memcpy(to, values, static_cast<size_t>(count) * sizeof(float));
+        return;
+      }
+      const int64_t step = strides_.column * int64_t{sizeof(float)};
+      for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * step, values + i, sizeof(float));
+      return;
+    }
+    case ScaleEncoding::ue8m0: {
+      std::byte* to = address(batch, row, column);
+      for (int64_t i = 0; i < count; ++i) {
+        to[i * strides_.column] = std::byte{numerics::ue8m0_of_value(values[i])};
+      }
+      return;
+    }
     case ScaleEncoding::ue8m0_packed:
-      address(batch, row, column / kPackedGroups)[column % kPackedGroups] = std::byte{scale.byte};
-      break;
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t group = column + i;
+        address(batch, row, group / kPackedGroups)[group % kPackedGroups] =
+            std::byte{numerics::ue8m0_of_value(values[i])};
+      }
+      return;
   }
 }
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "numerics/scale_rule.hpp"
 #include "rowscale/recipe.hpp"
 
 namespace rowscale::plan {
@@ -39,7 +38,8 @@ class ScaleView {
 
   // The scale as the quotient's or the product's operand, in fp32.
   [[nodiscard]] float load(int64_t batch, int64_t row, int64_t column) const;
-  void store(int64_t batch, int64_t row, int64_t column, numerics::Scale scale) const;
+  // `count` scales of a row; UE8M0 encodings take values of theirs (numerics::is_ue8m0_value).
+  void store(int64_t batch, int64_t row, int64_t column, const float* values, int64_t count) const;
 
   // Zeros beside the scales of a row: the absent groups of a packed row's last word, the pad columns
   // of block_k4 (none after a batch's last row: nothing is written beyond its last scale).

@@ -18,6 +18,16 @@ namespace rowscale::cpu::HWY_NAMESPACE {
 using numerics::E4m3;
 using numerics::E5m2;
 
+// Bits of `yes` where the mask has ones, of `no` elsewhere.
+template <class V>
+HWY_INLINE V BitSelect(V mask, V yes, V no) {
+#if HWY_TARGET <= HWY_AVX3
+  return hn::IfVecThenElse(mask, yes, no);  // one instruction, and bit by bit only here
+#else
+  return hn::Or(hn::And(mask, yes), hn::AndNot(mask, no));
+#endif
+}
+
 template <class F>
 HWY_INLINE VU NanCode(NanRule nan) {
   const uint32_t code = nan == NanRule::propagate    ? numerics::kNanCode
@@ -26,7 +36,8 @@ HWY_INLINE VU NanCode(NanRule nan) {
   return hn::Set(du, code);
 }
 
-// The code of each lane in its lowest byte; the other bytes hold rubbish.
+// The code of each magnitude (>= 0, at most a little above MAX) in the lowest byte of its lane; the
+// other bytes hold rubbish.
 //
 // Adding 2^(E + shift) to a value with exponent E leaves only the format's mantissa bits above the
 // last place, so the addition rounds to nearest even, subnormals too if E is at least that of the
@@ -35,25 +46,30 @@ HWY_INLINE VU NanCode(NanRule nan) {
 // The constant -C, taken modulo 256, is added to the magic number's own low bits: it is even and so
 // does not disturb the rounding of ties.
 template <class F>
-HWY_INLINE VU EncodeLanes(VF y, VU nan_code) {
+HWY_INLINE VU EncodeMagnitudes(VF magnitude) {
   constexpr int kShift = 23 - F::kMantissaBits;
   constexpr uint32_t kMinNormal = static_cast<uint32_t>(127 - F::kBias + 1) << 23;
   constexpr uint32_t kOffset = static_cast<uint32_t>(127 - F::kBias + 1) << F::kMantissaBits;
   constexpr uint32_t kMagic = (uint32_t{kShift} << 23) + (256U - kOffset % 256U);
   static_assert(kOffset % 2 == 0);
 
-  const VU bits = hn::BitCast(du, y);
-  const VI magnitude = hn::BitCast(di, hn::And(bits, hn::Set(du, 0x7FFFFFFFU)));
-  const auto is_nan = hn::Gt(magnitude, hn::Set(di, int32_t{numerics::kInfinity32}));
-  // Saturation; as integers, because the patterns of non-negative floats are in order.
-  const VI value = hn::Min(magnitude, hn::Set(di, std::bit_cast<int32_t>(F::kMax)));
+  // As integers, because the patterns of non-negative floats are in order.
+  const VI value = hn::BitCast(di, magnitude);
   const VI exponent = hn::And(hn::Max(value, hn::Set(di, int32_t{kMinNormal})),
                               hn::Set(di, int32_t{numerics::kInfinity32}));
   const VI magic = hn::Add(exponent, hn::Set(di, int32_t{kMagic}));
-  const VF sum = hn::Add(hn::BitCast(df, value), hn::BitCast(df, magic));
-  const VU code = hn::Add(hn::BitCast(du, sum), hn::BitCast(du, hn::ShiftRight<kShift>(exponent)));
-  const VU sign = hn::And(hn::ShiftRight<24>(bits), hn::Set(du, 0x80U));
-  return hn::IfThenElse(hn::RebindMask(du, is_nan), nan_code, hn::Add(code, sign));
+  const VF sum = hn::Add(magnitude, hn::BitCast(df, magic));
+  return hn::Add(hn::BitCast(du, sum), hn::BitCast(du, hn::ShiftRight<kShift>(exponent)));
+}
+
+// The code of any float, alone in its lane.
+template <class F>
+HWY_INLINE VU EncodeLanes(VF y, VU nan_code) {
+  const VU bits = hn::BitCast(du, y);
+  const VU code = EncodeMagnitudes<F>(hn::Min(hn::Abs(y), hn::Set(df, F::kMax)));
+  const VU signed_code =
+      BitSelect(hn::Set(du, 0x7FU), code, hn::ShiftRight<24>(bits));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(y)), nan_code, signed_code);
 }
 
 HWY_INLINE void StoreCodes(VU codes, uint8_t* p) { hn::StoreU(hn::TruncateTo(d8, codes), d8, p); }

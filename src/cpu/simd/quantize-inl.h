@@ -6,6 +6,8 @@
 #define ROWSCALE_CPU_SIMD_QUANTIZE_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #include "cpu/kernels.hpp"
@@ -70,53 +72,140 @@ HWY_NOINLINE void Absmax(const void* x, int64_t n, int64_t group, float* amax) {
   }
 }
 
+// A group's divisor in all lanes.
+struct DivisorLanes {
+  HWY_INLINE DivisorLanes(const Divisors& d, int64_t group)
+      : s(hn::Set(df, d.s[group])),
+        high(hn::Set(df, d.high[group])),
+        low(hn::Set(df, d.low[group])),
+        least(hn::Set(df, d.least[group])) {}
+  VF s, high, low, least;
+};
+
+// Codes of x / s for magnitudes of x that are at least `least`, in the lowest bytes; what a NaN or,
+// over an infinite scale, an infinity gives is left to the caller.
+template <class F, Division kDivision>
+HWY_INLINE VU DivideMagnitudes(VF x, const DivisorLanes& d) {
+  if constexpr (kDivision == Division::fast_clamped) x = hn::Min(x, hn::Set(df, 0x1.fffffep127F));
+  VF q = hn::MulAdd(x, d.high, hn::Mul(x, d.low));
+  if constexpr (kDivision == Division::fast_clamped) q = hn::Min(q, hn::Set(df, F::kMax));
+  return EncodeMagnitudes<F>(q);
+}
+
+// The largest pattern of a magnitude whose quotient is a number.
 template <Division kDivision>
-HWY_INLINE VF Quotient1(VF x, VF s, VF r) {
-  if constexpr (kDivision == Division::reciprocal) return hn::Mul(x, r);
-  if constexpr (kDivision == Division::exact) return hn::Div(x, s);
-  VF q0 = hn::Mul(x, r);
-  if constexpr (kDivision == Division::fast_clamped) {
-    const VF max = hn::Set(df, 0x1.fffffep127F);
-    q0 = hn::Min(hn::Max(q0, hn::Neg(max)), max);  // NaN may become a number here: x brings it back
+constexpr uint32_t LargestNumber() {
+  return kDivision == Division::infinite ? numerics::kInfinity32 - 1 : numerics::kInfinity32;
+}
+
+// kLanes elements.
+template <class F, class T, Division kDivision>
+HWY_INLINE void EncodeVector(const std::byte* p, const DivisorLanes& d, VU nan_code,
+                             uint8_t* codes) {
+  const VF x = LoadF32<T>(p);
+  if constexpr (kDivision == Division::exact) {
+    StoreCodes(EncodeLanes<F>(hn::Div(x, d.s), nan_code), codes);
+  } else if constexpr (kDivision == Division::reciprocal) {
+    StoreCodes(EncodeLanes<F>(hn::Mul(x, d.high), nan_code), codes);
+  } else {
+    const VF magnitude = hn::Abs(x);
+    const auto is_nan = hn::Gt(hn::BitCast(di, magnitude),
+                               hn::Set(di, static_cast<int32_t>(LargestNumber<kDivision>())));
+    const VU magnitude_code = DivideMagnitudes<F, kDivision>(hn::Max(magnitude, d.least), d);
+    const VU sign = hn::ShiftRight<24>(hn::BitCast(du, x));
+    const VU code = BitSelect(hn::Set(du, 0x7FU), magnitude_code, sign);
+    StoreCodes(hn::IfThenElse(hn::RebindMask(du, is_nan), nan_code, code), codes);
   }
-  // fma(fma(q0, s, -x), -r, q0); the first is exact up to its sign, so NegMulAdd serves for the second.
-  return hn::NegMulAdd(hn::MulSub(q0, s, x), r, q0);
+}
+
+// 2 * kLanes bf16 elements. A 32-bit lane holds two: its upper half is the magnitude of the odd one
+// as fp32 at once, and the even one's after a shift. Sign, NaN and the least magnitude are looked at
+// in 16-bit lanes, twice as many a vector.
+template <class F, Division kDivision>
+HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU nan_code,
+                                uint8_t* codes) {
+  const hn::RepartitionToNarrow<DU> d16x2;
+  const hn::RebindToSigned<decltype(d16x2)> di16x2;
+  const hn::Rebind<uint8_t, decltype(d16x2)> d8x2;
+  const auto in_both_halves = [&](VU upper) HWY_ATTR {
+    return hn::BitCast(d16x2, hn::Or(upper, hn::ShiftRight<16>(upper)));
+  };
+  const VU upper_half = hn::Set(du, 0xFFFF0000U);
+  // Cut to bf16, it is still above half of the least.
+  const auto least = in_both_halves(hn::And(hn::BitCast(du, d.least), upper_half));
+  const auto nan16 = in_both_halves(hn::ShiftLeft<16>(nan_code));
+
+  const auto x = hn::LoadU(d16x2, reinterpret_cast<const uint16_t*>(p));
+  const auto magnitude = hn::And(x, hn::Set(d16x2, uint16_t{0x7FFF}));
+  constexpr auto kLargest = static_cast<int16_t>(LargestNumber<kDivision>() >> 16);
+  const auto is_nan =
+      hn::RebindMask(d16x2, hn::Gt(hn::BitCast(di16x2, magnitude), hn::Set(di16x2, kLargest)));
+  const VU pairs = hn::BitCast(du, hn::Max(magnitude, least));
+  const VF even = hn::BitCast(df, hn::ShiftLeft<16>(pairs));
+  const VF odd = hn::BitCast(df, hn::And(pairs, upper_half));
+
+  const VU even_codes = DivideMagnitudes<F, kDivision>(even, d);
+  const VU odd_codes = DivideMagnitudes<F, kDivision>(odd, d);
+  const auto both = hn::OddEven(hn::BitCast(d16x2, hn::ShiftLeft<16>(odd_codes)),
+                                hn::BitCast(d16x2, even_codes));
+  const auto signed_codes =
+      BitSelect(hn::Set(d16x2, uint16_t{0x7F}), both, hn::ShiftRight<8>(x));
+  const auto result = hn::IfThenElse(is_nan, nan16, signed_codes);
+  hn::StoreU(hn::DemoteTo(d8x2, hn::BitCast(di16x2, result)), d8x2, codes);
 }
 
 template <class F, class T, Division kDivision>
-HWY_INLINE void EncodeGroup(const std::byte* x, int64_t n, const Divisor& divisor, VU nan_code,
-                            uint8_t* codes) {
-  const VF s = hn::Set(df, divisor.s);
-  const VF r = hn::Set(df, divisor.r);
-  const auto one = [&](int64_t i, int64_t count) HWY_ATTR {
-    const VF q = Quotient1<kDivision>(LoadF32<T>(x + i * int64_t{sizeof(T)}, count), s, r);
-    StoreCodes(EncodeLanes<F>(q, nan_code), codes + i, count);
+HWY_INLINE void EncodeGroup(const std::byte* x, int64_t n, const DivisorLanes& d, VU nan_code,
+                            int64_t ahead, uint8_t* codes) {
+  constexpr bool kPairs = std::is_same_v<T, Bf16> && kDivision != Division::exact &&
+                          kDivision != Division::reciprocal;
+  constexpr int64_t kStep = kPairs ? 2 * kLanes : kLanes;
+  const auto step = [&](const std::byte* p, uint8_t* out) HWY_ATTR {
+    if constexpr (kPairs) {
+      EncodeBf16Pairs<F, kDivision>(p, d, nan_code, out);
+    } else {
+      EncodeVector<F, T, kDivision>(p, d, nan_code, out);
+    }
   };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) one(i, kLanes);
-  if (i < n) one(i, n - i);
+  for (; i + kStep <= n; i += kStep) {
+    const std::byte* p = x + i * int64_t{sizeof(T)};
+    hwy::Prefetch(p + ahead);
+    step(p, codes + i);
+  }
+  if (i < n) {
+    alignas(64) std::byte in[kStep * sizeof(T)] = {};
+    uint8_t out[kStep];
+    std::memcpy(in, x + i * int64_t{sizeof(T)}, static_cast<size_t>(n - i) * sizeof(T));
+    step(in, out);
+    std::memcpy(codes + i, out, static_cast<size_t>(n - i));
+  }
 }
 
 template <class F, class T>
-HWY_NOINLINE void Encode(const void* x, int64_t n, int64_t group, const Divisor* divisors,
-                         NanRule nan, uint8_t* codes) {
+HWY_NOINLINE void Encode(const void* x, int64_t n, int64_t group, const Divisors& divisors,
+                         NanRule nan, int64_t ahead, uint8_t* codes) {
   const VU nan_code = NanCode<F>(nan);
-  for (int64_t begin = 0; begin < n; begin += group, ++divisors) {
+  for (int64_t begin = 0, g = 0; begin < n; begin += group, ++g) {
     const std::byte* in = At<T>(x, begin);
     const int64_t count = std::min(group, n - begin);
     uint8_t* out = codes + begin;
-    switch (divisors->division) {
+    const DivisorLanes d(divisors, g);
+    switch (divisors.division[g]) {
       case Division::reciprocal:
-        EncodeGroup<F, T, Division::reciprocal>(in, count, *divisors, nan_code, out);
+        EncodeGroup<F, T, Division::reciprocal>(in, count, d, nan_code, ahead, out);
         break;
       case Division::fast:
-        EncodeGroup<F, T, Division::fast>(in, count, *divisors, nan_code, out);
+        EncodeGroup<F, T, Division::fast>(in, count, d, nan_code, ahead, out);
         break;
       case Division::fast_clamped:
-        EncodeGroup<F, T, Division::fast_clamped>(in, count, *divisors, nan_code, out);
+        EncodeGroup<F, T, Division::fast_clamped>(in, count, d, nan_code, ahead, out);
+        break;
+      case Division::infinite:
+        EncodeGroup<F, T, Division::infinite>(in, count, d, nan_code, ahead, out);
         break;
       case Division::exact:
-        EncodeGroup<F, T, Division::exact>(in, count, *divisors, nan_code, out);
+        EncodeGroup<F, T, Division::exact>(in, count, d, nan_code, ahead, out);
         break;
     }
   }

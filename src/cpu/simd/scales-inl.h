@@ -1,0 +1,101 @@
+// Scales and divisors of many groups at a time. Compiled once per target. The rule is
+// numerics::make_scale, operation by operation.
+#if defined(ROWSCALE_CPU_SIMD_SCALES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROWSCALE_CPU_SIMD_SCALES_INL_H_
+#undef ROWSCALE_CPU_SIMD_SCALES_INL_H_
+#else
+#define ROWSCALE_CPU_SIMD_SCALES_INL_H_
+#endif
+
+#include "cpu/kernels.hpp"
+#include "cpu/simd/float-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace rowscale::cpu::HWY_NAMESPACE {
+
+HWY_INLINE VF ApplyBound(VF x, float bound) {
+  if (numerics::is_nan(bound)) return x;
+  return hn::Min(x, hn::Set(df, bound > 0.0F ? bound : 0.0F));
+}
+
+HWY_INLINE VF RoundUpUe8m0(VF s) {
+  const VU bits = hn::BitCast(
+      du, hn::Max(s, hn::BitCast(df, hn::Set(du, numerics::kUe8m0FloorBits))));
+  // A mantissa bit carries into the exponent; the largest exponent is infinity's.
+  const VU up = hn::Add(bits, hn::Set(du, 0x7FFFFFU));
+  return hn::BitCast(df, hn::And(up, hn::Set(du, numerics::kInfinity32)));
+}
+
+// No lane is NaN.
+HWY_INLINE VF MakeScale(const numerics::ScaleRule& rule, VF amax) {
+  const VF floor = hn::Set(df, rule.floor_value);
+  if (rule.bound == BoundKind::amax) amax = ApplyBound(amax, rule.bound_value);
+  if (rule.floor == FloorKind::amax) amax = hn::Max(amax, floor);
+  VF s = hn::Div(amax, hn::Set(df, rule.max));
+  if (rule.bound == BoundKind::scale) s = ApplyBound(s, rule.bound_value);
+  if (rule.floor == FloorKind::scale) s = hn::Max(s, floor);
+  if (rule.floor == FloorKind::if_zero) {
+    s = hn::IfThenElse(hn::Eq(s, hn::Zero(df)), floor, s);
+  }
+  return rule.encoding == ScaleEncoding::f32 ? s : RoundUpUe8m0(s);
+}
+
+// What an element can be, if it is known.
+enum class Magnitude { any, bounded };
+
+HWY_INLINE VI Lanes(Division division) { return hn::Set(di, static_cast<int32_t>(division)); }
+
+template <Magnitude kMagnitude>
+HWY_INLINE void MakeDivisor(Quotient quotient, VF s, VF amax, float max, int64_t i,
+                            Divisors* divisors) {
+  const VF one = hn::Set(df, 1.0F);
+  const VF infinity = hn::BitCast(df, hn::Set(du, numerics::kInfinity32));
+  const auto is_infinite = hn::Eq(s, infinity);
+  const VF high = hn::Div(one, s);
+  // The numerator is exact. Of an infinite scale it is NaN, and 0 serves.
+  const VF low = quotient == Quotient::reciprocal
+                     ? hn::Zero(df)
+                     : hn::IfThenZeroElse(is_infinite, hn::Div(hn::NegMulAdd(s, high, one), s));
+  const VF least = hn::IfThenElse(is_infinite, one, hn::Mul(s, hn::Set(df, kLeastQuotient)));
+
+  VI division = Lanes(Division::fast_clamped);
+  if (kMagnitude == Magnitude::bounded) {
+    // Up to a little above MAX a quotient still rounds to MAX.
+    const auto saturates_not = hn::Le(hn::Mul(amax, high), hn::Set(df, max * 1.001F));
+    division = hn::IfThenElse(hn::RebindMask(di, saturates_not), Lanes(Division::fast), division);
+  }
+  const auto valid = hn::And(hn::Ge(s, hn::Set(df, 0x1p-96F)), hn::Le(s, hn::Set(df, 0x1p96F)));
+  const VI otherwise = quotient == Quotient::reciprocal ? Lanes(Division::reciprocal)
+                                                        : Lanes(Division::exact);
+  division = hn::IfThenElse(hn::RebindMask(di, valid), division, otherwise);
+  division = hn::IfThenElse(hn::RebindMask(di, is_infinite), Lanes(Division::infinite), division);
+
+  hn::StoreU(s, df, divisors->s + i);
+  hn::StoreU(high, df, divisors->high + i);
+  hn::StoreU(low, df, divisors->low + i);
+  hn::StoreU(least, df, divisors->least + i);
+  hn::StoreU(division, di, reinterpret_cast<int32_t*>(divisors->division + i));
+}
+
+// The arrays have room for whole vectors, so the lanes behind `count` may be written.
+static_assert(kMaxGroups % kLanes == 0);
+
+HWY_NOINLINE void MakeScales(const numerics::ScaleRule& rule, Quotient quotient, const float* amax,
+                             int64_t count, Divisors* divisors) {
+  ForVectors(count, [&](int64_t i, int64_t lanes) HWY_ATTR {
+    const VF a = LoadF32<float>(At<float>(static_cast<const void*>(amax), i), lanes);
+    MakeDivisor<Magnitude::bounded>(quotient, MakeScale(rule, a), a, rule.max, i, divisors);
+  });
+}
+
+HWY_NOINLINE void MakeDivisors(Quotient quotient, int64_t count, Divisors* divisors) {
+  ForVectors(count, [&](int64_t i, int64_t lanes) HWY_ATTR {
+    const VF s = LoadF32<float>(At<float>(static_cast<const void*>(divisors->s), i), lanes);
+    MakeDivisor<Magnitude::any>(quotient, s, s, 0.0F, i, divisors);
+  });
+}
+
+}  // namespace rowscale::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // ROWSCALE_CPU_SIMD_SCALES_INL_H_
