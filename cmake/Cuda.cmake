@@ -2,6 +2,7 @@
 
 set(ROWSCALE_HAS_CUDA OFF)
 set(ROWSCALE_CUDA_COMPILER_TEXT "none")
+# Of the kernels in the library, of which there are none yet; the CUDA tests compile the numerics.
 set(ROWSCALE_CUDA_ARCHITECTURES_TEXT "none")
 
 if(NOT ROWSCALE_CUDA STREQUAL "OFF")
@@ -13,6 +14,12 @@ if(NOT ROWSCALE_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_ARCHITECTURES 80-real 89-real 90-real 100-real 120)
     endif()
     enable_language(CUDA)
+    # CMake 3.25 does not know yet that nvcc has C++20.
+    foreach(kind STANDARD EXTENSION)
+      if(NOT CMAKE_CUDA20_${kind}_COMPILE_OPTION)
+        set(CMAKE_CUDA20_${kind}_COMPILE_OPTION "-std=c++20")
+      endif()
+    endforeach()
     if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
       message(FATAL_ERROR "CUDA 13.0 or newer is needed, found ${CMAKE_CUDA_COMPILER_VERSION}; "
                           "configure with -DROWSCALE_CUDA=OFF for the CPU alone")
@@ -20,7 +27,6 @@ if(NOT ROWSCALE_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit REQUIRED)
     set(ROWSCALE_HAS_CUDA ON)
     set(ROWSCALE_CUDA_COMPILER_TEXT "nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
-    string(REPLACE ";" " " ROWSCALE_CUDA_ARCHITECTURES_TEXT "${CMAKE_CUDA_ARCHITECTURES}")
   elseif(ROWSCALE_CUDA STREQUAL "ON")
     message(FATAL_ERROR "ROWSCALE_CUDA is ON and no nvcc was found")
   endif()

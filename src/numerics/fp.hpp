@@ -36,7 +36,8 @@ ROWSCALE_HD float sqrt(float a) { return __fsqrt_rn(a); }
 #else
 ROWSCALE_HD uint32_t to_bits(float x) { return std::bit_cast<uint32_t>(x); }
 ROWSCALE_HD float from_bits(uint32_t b) { return std::bit_cast<float>(b); }
-// The build sets -ffp-contract=off; a test of the quotient and of the norms fails without it.
+// The build sets -ffp-contract=off; Arithmetic.ProductAndSumAreNotFused fails without it where the
+// compiler may use fma.
 ROWSCALE_HD float add(float a, float b) { return a + b; }
 ROWSCALE_HD float sub(float a, float b) { return a - b; }
 ROWSCALE_HD float mul(float a, float b) { return a * b; }

@@ -22,9 +22,10 @@ ROWSCALE_HD uint8_t encode(float y, NanRule nan) {
 }
 
 // Shortcuts for x / s that have the same codes and no slow path: one or two divisions for all
-// elements, then fused steps. Valid for scales in [2^-96, 2^96]; elsewhere divide. Proofs:
-// tests/numerics/quotient_test.cpp, docs/numerics.md.
-ROWSCALE_HD bool fast_quotient_is_valid(float s) { return s >= 0x1p-96F && s <= 0x1p96F; }
+// elements, then fused steps. Valid for scales in [2^-80, 2^96]; elsewhere divide. Below 2^-85 the
+// remainder q0 * s - x at the lowest midpoint of e5m2 is no longer exact; above 2^96 the low half of
+// a reciprocal is not. Proofs: tests/numerics/quotient_test.cpp, docs/numerics.md.
+ROWSCALE_HD bool fast_quotient_is_valid(float s) { return s >= 0x1p-80F && s <= 0x1p96F; }
 
 // The quotient corrected by its own error: the right sign of zero, three steps.
 struct FastDivisor {
@@ -56,7 +57,9 @@ ROWSCALE_HD Reciprocal make_reciprocal(float s) {
 }
 
 ROWSCALE_HD float fast_magnitude_quotient(float x, Reciprocal r) {
-  return fma(x, r.high, mul(x, r.low));
+  // A huge x over a small scale: minus infinity here would beat the infinity that it belongs to.
+  const float correction = mul(x, r.low);
+  return fma(x, r.high, correction < -0x1.fffffep127F ? -0x1.fffffep127F : correction);
 }
 
 }  // namespace rowscale::numerics

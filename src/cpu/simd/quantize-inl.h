@@ -12,6 +12,7 @@
 
 #include "cpu/kernels.hpp"
 #include "cpu/simd/fp8-inl.h"
+#include "cpu/simd/scales-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace rowscale::cpu::HWY_NAMESPACE {
@@ -78,15 +79,16 @@ struct DivisorLanes {
       : s(hn::Set(df, d.s[group])),
         high(hn::Set(df, d.high[group])),
         low(hn::Set(df, d.low[group])),
-        least(hn::Set(df, d.least[group])) {}
-  VF s, high, low, least;
+        least(hn::Set(df, d.least[group])),
+        most(hn::Mul(least, hn::Set(df, kMostQuotient / kLeastQuotient))) {}
+  VF s, high, low, least, most;
 };
 
 // Codes of x / s for magnitudes of x that are at least `least`, in the lowest bytes; what a NaN or,
 // over an infinite scale, an infinity gives is left to the caller.
 template <class F, Division kDivision>
 HWY_INLINE VU DivideMagnitudes(VF x, const DivisorLanes& d) {
-  if constexpr (kDivision == Division::fast_clamped) x = hn::Min(x, hn::Set(df, 0x1.fffffep127F));
+  if constexpr (kDivision == Division::fast_clamped) x = hn::Min(x, d.most);
   VF q = hn::MulAdd(x, d.high, hn::Mul(x, d.low));
   if constexpr (kDivision == Division::fast_clamped) q = hn::Min(q, hn::Set(df, F::kMax));
   return EncodeMagnitudes<F>(q);
@@ -106,12 +108,17 @@ HWY_INLINE void EncodeVector(const std::byte* p, const DivisorLanes& d, VU nan_c
   if constexpr (kDivision == Division::exact) {
     StoreCodes(EncodeLanes<F>(hn::Div(x, d.s), nan_code), codes);
   } else if constexpr (kDivision == Division::reciprocal) {
-    StoreCodes(EncodeLanes<F>(hn::Mul(x, d.high), nan_code), codes);
+    const VF r = hn::Div(hn::Set(df, 1.0F), d.s);
+    StoreCodes(EncodeLanes<F>(hn::Mul(x, r), nan_code), codes);
   } else {
     const VF magnitude = hn::Abs(x);
     const auto is_nan = hn::Gt(hn::BitCast(di, magnitude),
                                hn::Set(di, static_cast<int32_t>(LargestNumber<kDivision>())));
-    const VU magnitude_code = DivideMagnitudes<F, kDivision>(hn::Max(magnitude, d.least), d);
+    VF dividend = hn::Max(magnitude, d.least);
+    if constexpr (kDivision == Division::fast_scaled) {
+      dividend = hn::Mul(dividend, hn::Set(df, kShrink));
+    }
+    const VU magnitude_code = DivideMagnitudes<F, kDivision>(dividend, d);
     const VU sign = hn::ShiftRight<24>(hn::BitCast(du, x));
     const VU code = BitSelect(hn::Set(du, 0x7FU), magnitude_code, sign);
     StoreCodes(hn::IfThenElse(hn::RebindMask(du, is_nan), nan_code, code), codes);
@@ -140,7 +147,11 @@ HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU na
   constexpr auto kLargest = static_cast<int16_t>(LargestNumber<kDivision>() >> 16);
   const auto is_nan =
       hn::RebindMask(d16x2, hn::Gt(hn::BitCast(di16x2, magnitude), hn::Set(di16x2, kLargest)));
-  const VU pairs = hn::BitCast(du, hn::Max(magnitude, least));
+  auto dividend = hn::Max(magnitude, least);
+  if constexpr (kDivision == Division::fast_scaled) {
+    dividend = hn::Sub(dividend, hn::Set(d16x2, uint16_t{64 << 7}));  // exponents: times kShrink
+  }
+  const VU pairs = hn::BitCast(du, dividend);
   const VF even = hn::BitCast(df, hn::ShiftLeft<16>(pairs));
   const VF odd = hn::BitCast(df, hn::And(pairs, upper_half));
 
@@ -200,6 +211,9 @@ HWY_NOINLINE void Encode(const void* x, int64_t n, int64_t group, const Divisors
         break;
       case Division::fast_clamped:
         EncodeGroup<F, T, Division::fast_clamped>(in, count, d, nan_code, ahead, out);
+        break;
+      case Division::fast_scaled:
+        EncodeGroup<F, T, Division::fast_scaled>(in, count, d, nan_code, ahead, out);
         break;
       case Division::infinite:
         EncodeGroup<F, T, Division::infinite>(in, count, d, nan_code, ahead, out);

@@ -43,32 +43,43 @@ HWY_INLINE VF MakeScale(const numerics::ScaleRule& rule, VF amax) {
 // What an element can be, if it is known.
 enum class Magnitude { any, bounded };
 
+// Of the scale and the elements for Division::fast_scaled; exact, since elements below `least` are
+// raised to it first.
+inline constexpr float kShrink = 0x1p-64F;
+
 HWY_INLINE VI Lanes(Division division) { return hn::Set(di, static_cast<int32_t>(division)); }
 
 template <Magnitude kMagnitude>
 HWY_INLINE void MakeDivisor(Quotient quotient, VF s, VF amax, float max, int64_t i,
                             Divisors* divisors) {
   const VF one = hn::Set(df, 1.0F);
-  const VF infinity = hn::BitCast(df, hn::Set(du, numerics::kInfinity32));
-  const auto is_infinite = hn::Eq(s, infinity);
-  const VF high = hn::Div(one, s);
+  const VF largest_fast = hn::Set(df, 0x1p96F);
+  const auto is_infinite = hn::Eq(s, hn::BitCast(df, hn::Set(du, numerics::kInfinity32)));
+  const auto is_large = hn::And(hn::Gt(s, largest_fast), hn::Le(s, hn::Set(df, 0x1p125F)));
+  const VF shrink = hn::IfThenElse(is_large, hn::Set(df, kShrink), one);
+  const VF divisor = hn::Mul(s, shrink);
+  const VF high = hn::Div(one, divisor);
   // The numerator is exact. Of an infinite scale it is NaN, and 0 serves.
-  const VF low = quotient == Quotient::reciprocal
-                     ? hn::Zero(df)
-                     : hn::IfThenZeroElse(is_infinite, hn::Div(hn::NegMulAdd(s, high, one), s));
+  const VF low =
+      quotient == Quotient::reciprocal
+          ? hn::Zero(df)
+          : hn::IfThenZeroElse(is_infinite, hn::Div(hn::NegMulAdd(divisor, high, one), divisor));
   const VF least = hn::IfThenElse(is_infinite, one, hn::Mul(s, hn::Set(df, kLeastQuotient)));
 
-  VI division = Lanes(Division::fast_clamped);
+  const auto choose = [](auto mask, Division yes, VI no) HWY_ATTR {
+    return hn::IfThenElse(hn::RebindMask(di, mask), Lanes(yes), no);
+  };
+  const auto is_fast = hn::And(hn::Ge(s, hn::Set(df, 0x1p-80F)), hn::Le(s, largest_fast));
+  VI division =
+      Lanes(quotient == Quotient::reciprocal ? Division::reciprocal : Division::exact);
+  division = choose(is_fast, Division::fast_clamped, division);
   if (kMagnitude == Magnitude::bounded) {
     // Up to a little above MAX a quotient still rounds to MAX.
-    const auto saturates_not = hn::Le(hn::Mul(amax, high), hn::Set(df, max * 1.001F));
-    division = hn::IfThenElse(hn::RebindMask(di, saturates_not), Lanes(Division::fast), division);
+    const auto fits = hn::Le(hn::Mul(hn::Mul(amax, shrink), high), hn::Set(df, max * 1.001F));
+    division = choose(hn::And(fits, is_fast), Division::fast, division);
+    division = choose(hn::And(fits, is_large), Division::fast_scaled, division);
   }
-  const auto valid = hn::And(hn::Ge(s, hn::Set(df, 0x1p-96F)), hn::Le(s, hn::Set(df, 0x1p96F)));
-  const VI otherwise = quotient == Quotient::reciprocal ? Lanes(Division::reciprocal)
-                                                        : Lanes(Division::exact);
-  division = hn::IfThenElse(hn::RebindMask(di, valid), division, otherwise);
-  division = hn::IfThenElse(hn::RebindMask(di, is_infinite), Lanes(Division::infinite), division);
+  division = choose(is_infinite, Division::infinite, division);
 
   hn::StoreU(s, df, divisors->s + i);
   hn::StoreU(high, df, divisors->high + i);

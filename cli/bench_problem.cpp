@@ -1,0 +1,117 @@
+#include "bench_problem.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "failure.hpp"
+
+namespace rowscale::cli {
+namespace {
+
+std::vector<Target> chosen_targets(const std::string& name) {
+  const std::vector<Target> all = supported_targets();
+  if (name == "all") return all;
+  if (name == "best") return {all.front()};
+  std::string have;
+  for (const Target target : all) {
+    if (name == to_string(target)) return {target};
+    have += std::string(have.empty() ? "" : ", ") + to_string(target);
+  }
+  throw Failure(ExitCode::unsupported,
+                "--target " + name + ": expected one that this machine has (" + have + ")");
+}
+
+DType chosen_dtype(const std::string& name) {
+  if (name == "f32") return DType::f32;
+  return name == "f16" ? DType::f16 : DType::bf16;
+}
+
+}  // namespace
+
+void add_bench_options(CLI::App* command, BenchOptions* options) {
+  command->add_option("--mib", options->mib, "size of the tensor of floats, in MiB")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--hidden", options->hidden, "elements in a row")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "of the floats")
+      ->check(CLI::IsMember({"bf16", "f16", "f32"}))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "such as 1,2,4; 0: all processors")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command->add_option("--target", options->target, "instruction set")
+      ->check(CLI::IsMember({"best", "scalar", "avx2", "avx512", "all"}))
+      ->capture_default_str();
+  command->add_option("--repeat", options->rounds, "rounds, of which the medians are reported")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command->add_option("--csv", options->csv, "write the numbers to this file");
+  command->add_option("--svg", options->svg, "write a picture to this file");
+}
+
+Problem make_problem(const BenchOptions& options) {
+  Problem problem;
+  problem.machine = this_machine();
+  problem.dtype = chosen_dtype(options.dtype);
+  problem.hidden = options.hidden;
+  const int64_t row_bytes = options.hidden * element_size(problem.dtype);
+  problem.rows = std::max<int64_t>(1, (options.mib << 20) / row_bytes);
+  for (const int threads : options.threads) {
+    problem.threads.push_back(threads == 0 ? problem.machine.processors : threads);
+  }
+  problem.targets = chosen_targets(options.target);
+  problem.rounds = options.rounds;
+  return problem;
+}
+
+TensorView Problem::floats(const Buffer& buffer) const {
+  return TensorView::contiguous(buffer.data(), dtype, {rows, hidden});
+}
+
+TensorView Problem::codes(const Buffer& buffer) const {
+  return TensorView::contiguous(buffer.data(), DType::e4m3, {rows, hidden});
+}
+
+namespace {
+
+ScaleSpec spec_of(const Problem& problem, const Recipe& recipe) {
+  ScaleSpec spec;
+  const TensorView shape = TensorView::contiguous(static_cast<void*>(nullptr), DType::e4m3,
+                                                  {problem.rows, problem.hidden});
+  require(scale_spec(shape, recipe, &spec));
+  return spec;
+}
+
+}  // namespace
+
+BenchCase::BenchCase(const Problem& problem, std::string case_name, const Recipe& case_recipe,
+                     int case_passes)
+    : name(std::move(case_name)),
+      recipe(case_recipe),
+      passes(case_passes),
+      spec(spec_of(problem, recipe)),
+      scales(spec.allocation * element_size(spec.dtype)) {
+  if (recipe.scale_source != ScaleSource::given) return;
+  const float scale = 4.5F / 448.0F;  // of normal data
+  std::memcpy(scales.data(), &scale, sizeof scale);
+}
+
+std::vector<BenchCase> bench_cases(const Problem& problem) {
+  Recipe packed = per_group(128);
+  packed.encoding = ScaleEncoding::ue8m0_packed;
+  Recipe given = per_tensor();
+  given.scale_source = ScaleSource::given;
+  std::vector<BenchCase> cases;
+  cases.emplace_back(problem, "per_group(128)", per_group(128));
+  cases.emplace_back(problem, "per_group(128) ue8m0_packed", packed);
+  cases.emplace_back(problem, "per_token", per_token());
+  cases.emplace_back(problem, "per_block(128,128)", per_block(128, 128));
+  cases.emplace_back(problem, "per_tensor given", given);
+  cases.emplace_back(problem, "per_tensor dynamic", per_tensor(), 2);  // first the amax of all
+  return cases;
+}
+
+}  // namespace rowscale::cli
