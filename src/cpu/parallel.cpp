@@ -17,7 +17,7 @@ namespace {
 
 // A range of items is taken in about this many pieces a thread, so that a thread that was held up
 // leaves little for the others to wait for.
-constexpr int64_t kPiecesPerThread = 8;
+constexpr int64_t kPiecesPerThread = 32;
 
 struct Job {
   int64_t items;

@@ -26,11 +26,18 @@ HWY_INLINE VF RoundUpUe8m0(VF s) {
   return hn::BitCast(df, hn::And(up, hn::Set(du, numerics::kInfinity32)));
 }
 
+// Far below every scale for which the fast quotients are valid, far above subnormal numbers.
+inline constexpr float kTiny = 0x1p-100F;
+
 // No lane is NaN.
 HWY_INLINE VF MakeScale(const numerics::ScaleRule& rule, VF amax) {
   const VF floor = hn::Set(df, rule.floor_value);
   if (rule.bound == BoundKind::amax) amax = ApplyBound(amax, rule.bound_value);
   if (rule.floor == FloorKind::amax) amax = hn::Max(amax, floor);
+  // A larger floor hides what this changes: a division of a subnormal number is slow.
+  if (rule.floor == FloorKind::scale && rule.floor_value >= kTiny) {
+    amax = hn::Max(amax, hn::Set(df, kTiny));
+  }
   VF s = hn::Div(amax, hn::Set(df, rule.max));
   if (rule.bound == BoundKind::scale) s = ApplyBound(s, rule.bound_value);
   if (rule.floor == FloorKind::scale) s = hn::Max(s, floor);
@@ -75,7 +82,8 @@ HWY_INLINE void MakeDivisor(Quotient quotient, VF s, VF amax, float max, int64_t
   division = choose(is_fast, Division::fast_clamped, division);
   if (kMagnitude == Magnitude::bounded) {
     // Up to a little above MAX a quotient still rounds to MAX.
-    const auto fits = hn::Le(hn::Mul(hn::Mul(amax, shrink), high), hn::Set(df, max * 1.001F));
+    const VF largest = hn::Mul(hn::Max(amax, hn::Set(df, kTiny)), shrink);
+    const auto fits = hn::Le(hn::Mul(largest, high), hn::Set(df, max * 1.001F));
     division = choose(hn::And(fits, is_fast), Division::fast, division);
     division = choose(hn::And(fits, is_large), Division::fast_scaled, division);
   }
