@@ -58,7 +58,9 @@ inline ScaleSpec spec_of(const TensorView& codes, const Recipe& recipe) {
   return spec;
 }
 
-inline int64_t scale_bytes(const ScaleSpec& spec) { return spec.storage * element_size(spec.dtype); }
+inline int64_t scale_bytes(const ScaleSpec& spec) {
+  return spec.storage * element_size(spec.dtype);
+}
 
 // Every byte of the outputs, pads and what was not written included.
 struct Outputs {
@@ -68,9 +70,9 @@ struct Outputs {
 };
 
 inline testing::AssertionResult same_outputs(const Outputs& got, const Outputs& want) {
-  for (const auto& [name, a, b] : {std::tuple{"codes", &got.codes, &want.codes},
-                                   std::tuple{"scales", &got.scales, &want.scales},
-                                   std::tuple{"row", &got.row, &want.row}}) {
+  for (const auto& [name, a, b] :
+       {std::tuple{"codes", &got.codes, &want.codes},
+        std::tuple{"scales", &got.scales, &want.scales}, std::tuple{"row", &got.row, &want.row}}) {
     if (const auto same = same_bytes(*a, *b); !same) {
       return testing::AssertionFailure() << name << ": " << same.message();
     }
@@ -148,20 +150,22 @@ inline std::vector<std::byte> make_scales(const ScaleSpec& spec, ScaleEncoding e
                                           uint64_t seed) {
   Random random(seed);
   std::vector<std::byte> bytes(static_cast<size_t>(scale_bytes(spec)));
-  constexpr float kOdd[] = {0.0F, -0.0F, -1.5F, INFINITY, -INFINITY, NAN, 0x1p-149F, 0x1.8p-130F,
-                            0x1p-96F, 0x1.fffffep-97F, 0x1p126F, 0x1.000002p126F, 3e38F};
+  constexpr float kOdd[] = {0.0F,     -0.0F,           -1.5F,       INFINITY, -INFINITY,
+                            NAN,      0x1p-149F,       0x1.8p-130F, 0x1p-96F, 0x1.fffffep-97F,
+                            0x1p126F, 0x1.000002p126F, 3e38F};
   if (encoding == ScaleEncoding::f32 || encoding == ScaleEncoding::ue8m0_f32) {
     for (size_t i = 0; i < bytes.size(); i += 4) {
       float value = std::ldexp(1.0F, static_cast<int>(random.below(40)) - 20);
       if (encoding == ScaleEncoding::f32) {
-        value = random.below(4) == 0 ? random.pick(kOdd) : value * (1.0F + std::fabs(random.normal()));
+        value =
+            random.below(4) == 0 ? random.pick(kOdd) : value * (1.0F + std::fabs(random.normal()));
       }
       std::memcpy(bytes.data() + i, &value, 4);
     }
   } else {
     for (std::byte& byte : bytes) {
-      byte = static_cast<std::byte>(random.below(8) == 0 ? random.below(256)
-                                                         : 117 + random.below(20));
+      byte =
+          static_cast<std::byte>(random.below(8) == 0 ? random.below(256) : 117 + random.below(20));
     }
   }
   return bytes;

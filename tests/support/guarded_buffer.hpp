@@ -20,7 +20,9 @@ class GuardedBuffer {
 
   // `shift` bytes behind the alignment of the heap.
   explicit GuardedBuffer(int64_t size = 0, int64_t shift = 0)
-      : begin_(kGuard + shift), size_(size), bytes_(static_cast<size_t>(2 * kGuard + shift + size)) {
+      : begin_(kGuard + shift),
+        size_(size),
+        bytes_(static_cast<size_t>(2 * kGuard + shift + size)) {
     for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = guard(i);
     std::memset(data(), std::to_integer<int>(kPoison), static_cast<size_t>(size));
   }
@@ -34,8 +36,8 @@ class GuardedBuffer {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       const auto at = static_cast<int64_t>(i) - begin_;
       if ((at < 0 || at >= size_) && bytes_[i] != guard(i)) {
-        return testing::AssertionFailure() << "byte " << at << " was written, beside a buffer of "
-                                           << size_ << " bytes";
+        return testing::AssertionFailure()
+               << "byte " << at << " was written, beside a buffer of " << size_ << " bytes";
       }
     }
     return testing::AssertionSuccess();

@@ -7,10 +7,10 @@
 
 namespace rowscale::test {
 
-inline constexpr ScaleEncoding kUnpackedEncodings[] = {
-    ScaleEncoding::f32, ScaleEncoding::ue8m0_f32, ScaleEncoding::ue8m0};
-inline constexpr ScaleLayout kGroupLayouts[] = {
-    ScaleLayout::row_major, ScaleLayout::column_major, ScaleLayout::column_major_tma};
+inline constexpr ScaleEncoding kUnpackedEncodings[] = {ScaleEncoding::f32, ScaleEncoding::ue8m0_f32,
+                                                       ScaleEncoding::ue8m0};
+inline constexpr ScaleLayout kGroupLayouts[] = {ScaleLayout::row_major, ScaleLayout::column_major,
+                                                ScaleLayout::column_major_tma};
 
 inline Recipe with(Recipe recipe, ScaleEncoding encoding,
                    ScaleLayout layout = ScaleLayout::row_major) {
@@ -51,7 +51,8 @@ inline std::vector<Recipe> block_recipes(int64_t rows, int64_t columns) {
   return recipes;
 }
 
-// Every granularity with every encoding and layout that it has, e4m3 and dynamic but for per_column.
+// Every granularity with every encoding and layout that it has, e4m3 and dynamic but for
+// per_column.
 inline std::vector<Recipe> all_recipes(int64_t group, int64_t block_rows, int64_t block_columns) {
   std::vector<Recipe> recipes = group_recipes(group);
   const std::vector<Recipe> blocks = block_recipes(block_rows, block_columns);

@@ -49,11 +49,9 @@ inline Quantized quantized(const TensorView& x, const Recipe& recipe,
   } else {
     q.bytes = to_u8(first.scales);
   }
-  const TensorView codes =
-      view_of(q.codes.data(), code_dtype(recipe), row_shape(x, x.columns()));
+  const TensorView codes = view_of(q.codes.data(), code_dtype(recipe), row_shape(x, x.columns()));
   const TensorView scales = spec_of(codes, recipe).view(first.scales.data());
-  q.dequantized =
-      values_of(DType::f32, run_dequantize(codes, scales, recipe, DType::f32));
+  q.dequantized = values_of(DType::f32, run_dequantize(codes, scales, recipe, DType::f32));
   return q;
 }
 
@@ -83,8 +81,8 @@ inline std::vector<float> values_of_codes(const std::vector<uint8_t>& codes, For
   const TensorView view = view_of(codes.data(), code_dtype(recipe), {1, n});
   std::vector<std::byte> first;
   for (Target target : supported_targets()) {
-    const auto y = run_dequantize(view, TensorView::contiguous(&one, DType::f32, {1}), recipe, dtype,
-                                  on(target));
+    const auto y = run_dequantize(view, TensorView::contiguous(&one, DType::f32, {1}), recipe,
+                                  dtype, on(target));
     if (first.empty()) first = y;
     EXPECT_TRUE(same_bytes(y, first)) << to_string(target);
   }
