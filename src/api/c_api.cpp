@@ -1,10 +1,12 @@
 // rowscale.h over the C++ functions: structs in, calls, codes and a message out. No C++ type and no
 // exception crosses.
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <string>
 
 #include "api/c_convert.hpp"
+#include "api/view.hpp"
 #include "rowscale/rowscale.h"
 #include "rowscale/version.hpp"
 
@@ -145,24 +147,13 @@ rs_status rs_tensor_as_rows(const rs_tensor* tensor, const int32_t* rows, int32_
   return run([&]() -> Status {
     TensorView view;
     ROWSCALE_RETURN_IF_ERROR(read("tensor", tensor, &view));
-    if (num_rows < 0 || num_columns < 1 || num_rows + num_columns != view.rank ||
+    int32_t dims[kMaxRank];
+    if (num_rows < 0 || num_columns < 1 || num_rows > kMaxRank || num_columns > kMaxRank - num_rows ||
         (rows == nullptr && num_rows > 0) || columns == nullptr) {
-      return invalid("rows, columns: expected every dimension named exactly once, with at least "
-                     "one column");
+      return invalid("rows, columns: expected up to 8 dimensions, with at least one column");
     }
-    TensorView result = view;
-    unsigned seen = 0;
-    for (int32_t i = 0; i < view.rank; ++i) {
-      const int32_t from = i < num_rows ? rows[i] : columns[i - num_rows];
-      if (from < 0 || from >= view.rank || (seen >> from & 1U) != 0) {
-        return invalid("rows, columns: expected every dimension named exactly once, got " +
-                       std::to_string(from));
-      }
-      seen |= 1U << from;
-      result.shape[i] = view.shape[from];
-      result.strides[i] = view.strides[from];
-    }
-    result.column_rank = num_columns;
+    std::copy_n(columns, num_columns, std::copy_n(rows, num_rows, dims));
+    const TensorView result = api::reordered(view, dims, num_rows + num_columns, num_columns);
     return api::write("out", result, out);
   });
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "api/view.hpp"
+
 namespace rowscale {
 namespace {
 
@@ -15,6 +17,26 @@ int64_t product(const int64_t* begin, const int64_t* end) {
 }
 
 }  // namespace
+
+TensorView api::reordered(const TensorView& view, const int32_t* dims, int32_t num_dims,
+                          int32_t num_columns) {
+  TensorView result = view;
+  result.rank = -1;
+  if (view.rank < 1 || num_dims != view.rank || num_columns < 1 || num_columns > num_dims) {
+    return result;
+  }
+  unsigned seen = 0;
+  for (int32_t to = 0; to < num_dims; ++to) {
+    const int32_t from = dims[to];
+    if (from < 0 || from >= view.rank || (seen >> from & 1U) != 0) return result;
+    seen |= 1U << from;
+    result.shape[to] = view.shape[from];
+    result.strides[to] = view.strides[from];
+  }
+  result.rank = view.rank;
+  result.column_rank = num_columns;
+  return result;
+}
 
 TensorView TensorView::strided(void* data, DType dtype, std::initializer_list<int64_t> shape,
                                std::initializer_list<int64_t> strides, Device device) {
@@ -53,25 +75,11 @@ TensorView TensorView::contiguous(const void* data, DType dtype,
 
 TensorView TensorView::as_rows(std::initializer_list<int> rows,
                                std::initializer_list<int> columns) const {
-  TensorView view = *this;
-  view.rank = -1;
-  if (rank < 1 || columns.size() == 0 || rows.size() + columns.size() != static_cast<size_t>(rank)) {
-    return view;
-  }
-  unsigned seen = 0;
-  int to = 0;
-  for (const auto& dims : {rows, columns}) {
-    for (int from : dims) {
-      if (from < 0 || from >= rank || (seen >> from & 1U) != 0) return view;
-      seen |= 1U << from;
-      view.shape[to] = shape[from];
-      view.strides[to] = strides[from];
-      ++to;
-    }
-  }
-  view.rank = rank;
-  view.column_rank = static_cast<int>(columns.size());
-  return view;
+  int32_t dims[kMaxRank];
+  if (rows.size() + columns.size() > size_t{kMaxRank}) return api::reordered(*this, dims, -1, 0);
+  std::copy(columns.begin(), columns.end(), std::copy(rows.begin(), rows.end(), dims));
+  return api::reordered(*this, dims, static_cast<int32_t>(rows.size() + columns.size()),
+                        static_cast<int32_t>(columns.size()));
 }
 
 TensorView TensorView::with_row_counts(const int32_t* counts) const {

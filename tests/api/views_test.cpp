@@ -53,12 +53,8 @@ std::vector<Recipe> recipes() {
 CallOptions options_for(const TensorView& x, const Recipe& recipe) {
   CallOptions options;
   if (recipe.scale_source == ScaleSource::given) {
-    options.given = make_scales(
-        spec_of(view_of(nullptr, code_dtype(recipe), row_shape(x, x.columns())), recipe),
-        ScaleEncoding::ue8m0_f32, 5);
-    if (recipe.encoding == ScaleEncoding::ue8m0) {
-      for (std::byte& byte : options.given) byte = std::byte{125};
-    }
+    const TensorView codes = view_of(nullptr, code_dtype(recipe), row_shape(x, x.columns()));
+    options.given = make_scales(spec_of(codes, recipe), recipe.encoding, 5);
   }
   return options;
 }
