@@ -34,15 +34,23 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b) 
 
 ParallelCopy::ParallelCopy(int threads)
     : threads_(static_cast<size_t>(threads)), start_(threads), finish_(threads) {
-  for (size_t i = 1; i < threads_; ++i) {
-    workers_.emplace_back([this, i] {
-      while (true) {
-        start_.arrive_and_wait();
-        if (stop_) return;
-        copy_share(i);
-        finish_.arrive_and_wait();
-      }
-    });
+  try {
+    for (size_t i = 1; i < threads_; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (...) {
+    // The system gives no more threads: let those that wait go, in place of the missing ones.
+    stop_ = true;
+    for (size_t i = workers_.size(); i < threads_; ++i) static_cast<void>(start_.arrive());
+    for (std::thread& worker : workers_) worker.join();
+    throw;
+  }
+}
+
+void ParallelCopy::work(size_t share) {
+  while (true) {
+    start_.arrive_and_wait();
+    if (stop_) return;
+    copy_share(share);
+    finish_.arrive_and_wait();
   }
 }
 

@@ -31,6 +31,7 @@ class ParallelCopy {
   void copy(std::byte* to, const std::byte* from, size_t bytes);
 
  private:
+  void work(size_t share);
   void copy_share(size_t index);
 
   const size_t threads_;

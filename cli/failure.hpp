@@ -1,4 +1,4 @@
-// How a command gives up: an exit code of docs/cli.md and one line for stderr.
+// How a command gives up: an exit code and one line for stderr.
 #pragma once
 
 #include <stdexcept>

@@ -25,8 +25,7 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // --help and --version end here too, with 0. CLI11 has a code for each mistake; we have one.
-    const bool mistake = app.exit(error) != 0;
-    return static_cast<int>(mistake ? ExitCode::usage : ExitCode::done);
+    if (app.exit(error) != 0) return static_cast<int>(ExitCode::usage);
   }
   if (std::fflush(stdout) != 0) throw Failure(ExitCode::output, "stdout cannot be written");
   return static_cast<int>(ExitCode::done);

@@ -8,8 +8,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -374,6 +376,7 @@ int run(int argc, char** argv) {
   for (const NamedRecipe& named : recipes()) results.push_back(measure(weight, named, exec));
   print_results(weight, results, exec.threads);
   if (!svg.empty()) write_picture(svg, weight, results);
+  if (std::fflush(stdout) != 0) throw Failure(ExitCode::output, "stdout cannot be written");
   return 0;
 }
 
@@ -385,6 +388,9 @@ int main(int argc, char** argv) {
   } catch (const Failure& failure) {
     fmt::print(stderr, "rowscale-measure-weight: {}\n", failure.what());
     return static_cast<int>(failure.code());
+  } catch (const std::bad_alloc&) {
+    fmt::print(stderr, "rowscale-measure-weight: not enough memory\n");
+    return static_cast<int>(ExitCode::output);
   } catch (const std::exception& error) {
     fmt::print(stderr, "rowscale-measure-weight: {}\n", error.what());
     return static_cast<int>(ExitCode::fault);

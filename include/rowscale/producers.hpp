@@ -6,7 +6,7 @@
 //
 // The fused operators take per_token, per_channel and per_group recipes, and given scales of every
 // granularity. Dynamic per_tensor and per_block scales need the whole tensor first: they are
-// refused; run the separate operator, then quantize. `row_out`, where it is given, receives the
+// refused; run the separate operator, then quantize. `row_out`, unless it is a default TensorView, receives the
 // unquantized row in the dtype of x, in the same pass. Profile vllm is refused by the fused
 // operators.
 #pragma once
@@ -23,9 +23,9 @@ enum class NormForm : int32_t { standard = 0, gemma = 1 };
 
 struct RmsNorm {
   TensorView weight;  // [hidden], f32, f16 or bf16, contiguous; it need not have the dtype of x
-  float eps = 1e-6F;
+  float eps = 1e-6F;  // any float: used as it is, by IEEE
   NormForm form = NormForm::standard;
-  // Where data is set: [..., hidden] in the dtype of x; z = r(x + residual) is normed and stored
+  // Absent (a default TensorView), or [..., hidden] in the dtype of x; z = r(x + residual) is normed and stored
   // here. Overlaps no other tensor.
   TensorView residual;
 };
@@ -61,7 +61,7 @@ ROWSCALE_API Status relu2_quantize(const TensorView& x, const Recipe& recipe,
 // gpt-oss: gate and up interleaved in x [..., 2d] -> y [..., d]. g = min(gate, limit),
 // u = min(max(up, -limit), limit), NaN stays NaN; y = r((u + 1) * swish(g, alpha)).
 struct SwigluClamped {
-  float alpha = 1.702F;
+  float alpha = 1.702F;  // any float, by IEEE; a NaN limit clamps nothing
   float limit = 7.0F;
 };
 ROWSCALE_API Status swiglu_clamped(const TensorView& x, const SwigluClamped& params,

@@ -4,8 +4,10 @@
 // and any alignment; columns are contiguous, or span several dimensions (TensorView::as_rows).
 // Outputs overlap no input and not themselves, with the one exception that requantize names. Calls
 // are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors; they may
-// be made from any thread. Nothing is allocated or synchronised, except that the first CPU call
-// with exec.threads != 1 starts worker threads. A failure is returned before any work is done.
+// be made from any thread. Nothing is allocated or synchronised, except that CPU calls with
+// exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the message of
+// a failure is allocated. A failure is returned before any work is done. Strides and sizes reach less
+// than 2^56 bytes.
 //
 // Errors of every call: invalid_argument (the message names the parameter, what was expected and
 // what came), unsupported (no kernel in this build: a device or a forced target that is not there).
@@ -49,6 +51,7 @@ ROWSCALE_API Status requantize(const TensorView& codes_in, const TensorView& sca
 // gives the shape of the data (its data pointer is not used; its row_counts are). Both recipes have
 // the same granularity. From f32 to a UE8M0 encoding is refused (use requantize); so are ue8m0_f32
 // scales that are not powers of two. Byte 255 becomes NaN as a float, and NaN or infinity byte 255.
+// One thread does the work, whatever exec.threads says.
 ROWSCALE_API Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
                                     const Recipe& recipe_in, const TensorView& scales_out,
                                     const Recipe& recipe_out, const Exec& exec = {});

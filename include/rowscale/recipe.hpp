@@ -62,7 +62,7 @@ ROWSCALE_API Recipe per_block(int64_t rows, int64_t columns);
 //   vllm     per_tensor               zero becomes 1 / (MAX * 512) reciprocal  clamp_high
 //   vllm     per_token, per_channel   scale >= 1 / (MAX * 512)     divide      clamp_high
 //   vllm     per_group, per_block     amax >= 1e-10                divide      clamp_low
-// With given scales the floor is none, and profile vllm means reciprocal and clamp_high for every
+// With given scales floor and bound are none (they act on scales that are computed), and profile vllm means reciprocal and clamp_high for every
 // granularity, as its static operator does.
 ROWSCALE_API Recipe resolve(const Recipe& recipe);
 

@@ -3,7 +3,7 @@
  * functions have the same names behind rs_.
  *
  * Structs carry their own size, so that a newer library can read an older program's: start each with
- * its _INIT macro. Fields are only ever added at the end. Enumerators keep their values.
+ * its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their values.
  *
  * Every function may be called from any thread. Functions return RS_OK or a code, with a message for
  * the calling thread in rs_last_error(). */
@@ -204,13 +204,14 @@ RS_API rs_status rs_recipe_check(const rs_recipe* recipe);
 /* `out` may be `recipe`. */
 RS_API rs_status rs_recipe_resolve(const rs_recipe* recipe, rs_recipe* out);
 RS_API rs_status rs_recipe_parse(const char* text, rs_recipe* recipe);
-/* Writes at most `capacity` bytes, the last a zero; *needed (or NULL) is the size of the whole. */
+/* Writes at most `capacity` bytes, the last a zero, cutting a longer text; *needed (or NULL) is the size
+ * of the whole. */
 RS_API rs_status rs_recipe_to_string(const rs_recipe* recipe, char* text, size_t capacity,
                                      size_t* needed);
 
 RS_API rs_status rs_get_scale_spec(const rs_tensor* codes, const rs_recipe* recipe,
                                    rs_scale_spec* spec);
-/* A view of `data`, which holds at least spec->storage elements. */
+/* A view of `data` on the CPU, which holds at least spec->storage elements. */
 RS_API rs_status rs_scale_spec_view(const rs_scale_spec* spec, const void* data, rs_tensor* view);
 
 RS_API rs_status rs_quantize(const rs_tensor* x, const rs_recipe* recipe, const rs_tensor* codes,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "rowscale/export.hpp"
@@ -36,7 +37,8 @@ struct ROWSCALE_API TensorView {
   // Masked rows (mixture of experts): data is [batch..., rows, hidden], and only the first
   // row_counts[b] rows of batch b exist (clamped to 0 .. rows). One int32 a batch, on the tensor's
   // device, contiguous. Rows at or beyond the count are neither read nor written, nor are their
-  // scales. nullptr: all rows exist. Operators read it from their input (x or codes).
+  // scales. nullptr: all rows exist. Operators read it from their input (x or codes) and ignore it in
+  // other tensors. The counts themselves may not lie in an output.
   const int32_t* row_counts = nullptr;
 
   static TensorView contiguous(void* data, DType dtype, std::initializer_list<int64_t> shape,
@@ -48,11 +50,17 @@ struct ROWSCALE_API TensorView {
   static TensorView strided(const void* data, DType dtype, std::initializer_list<int64_t> shape,
                             std::initializer_list<int64_t> strides, Device device = {});
 
+  // Of a rank known only at run time.
+  static TensorView contiguous(const void* data, DType dtype, std::span<const int64_t> shape,
+                               Device device = {});
+
   // The same memory with dimensions `rows` as rows and `columns` (one or more) as the columns, in
   // the order given. Every dimension must be named exactly once; otherwise the result is refused by
   // every operator.
   [[nodiscard]] TensorView as_rows(std::initializer_list<int> rows,
                                    std::initializer_list<int> columns) const;
+  [[nodiscard]] TensorView as_rows(std::span<const int32_t> rows,
+                                   std::span<const int32_t> columns) const;
   [[nodiscard]] TensorView with_row_counts(const int32_t* counts) const;
 
   [[nodiscard]] int64_t rows() const;     // product of the row dimensions; 1 where there are none

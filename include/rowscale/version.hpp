@@ -4,7 +4,8 @@
 
 namespace rowscale {
 
-// "0.1.0 (commit abcdef123456; g++ 12.2.0; nvcc 13.0 or no CUDA; cpu: scalar avx2 avx512; gpu: ...)"
+// "rowscale 0.1.0 (commit 08c6178679dd; GNU 12.2.0; cuda compiler: none; cpu targets: scalar avx2
+// avx512; gpu architectures: none)". Static storage.
 ROWSCALE_API const char* version();
 
 }  // namespace rowscale

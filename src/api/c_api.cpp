@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <span>
 #include <string>
 
 #include "api/c_convert.hpp"
-#include "api/view.hpp"
 #include "rowscale/rowscale.h"
 #include "rowscale/version.hpp"
 
@@ -17,24 +17,29 @@ using api::invalid;
 using api::read;
 using api::read_optional;
 
-thread_local std::string last_error;
+// Plain memory: it needs no destructor, so it serves threads and processes that are ending, and a call
+// without memory. Longer messages are cut.
+constexpr size_t kMessageBytes = 1024;
+thread_local char last_error[kMessageBytes];
+
+void keep_message(const char* message) noexcept {
+  const size_t length = std::min(std::strlen(message), kMessageBytes - 1);
+  std::memcpy(last_error, message, length);
+  last_error[length] = '\0';
+}
 
 // Runs `call`, which returns a Status, and keeps its message.
 template <class Call>
-rs_status run(Call&& call) {
+rs_status run(Call&& call) noexcept {
   try {
     const Status status = call();
     if (status.ok()) return RS_OK;
-    last_error = status.message();
+    keep_message(status.message().c_str());
     return static_cast<rs_status>(status.code());
   } catch (const std::exception& error) {
-    try {
-      last_error = error.what();
-    } catch (...) {
-      last_error.clear();
-    }
+    keep_message(error.what());
   } catch (...) {
-    last_error.clear();
+    keep_message("unknown exception");
   }
   return RS_INTERNAL;
 }
@@ -97,7 +102,7 @@ extern "C" {
 
 const char* rs_version(void) { return version(); }
 
-const char* rs_last_error(void) { return last_error.c_str(); }
+const char* rs_last_error(void) { return last_error; }
 
 const char* rs_status_name(rs_status status) {
   return to_string(static_cast<StatusCode>(status));
@@ -130,14 +135,8 @@ rs_status rs_tensor_contiguous(rs_tensor* tensor, const void* data, int32_t dtyp
     if (rs_element_size(dtype) == 0) {
       return invalid("dtype: expected an rs_dtype, got " + std::to_string(dtype));
     }
-    TensorView view = TensorView::contiguous(data, static_cast<DType>(dtype), {});
-    view.rank = rank;
-    uint64_t stride = 1;  // wraps where the operators' checks will refuse the shape
-    for (int i = rank - 1; i >= 0; --i) {
-      view.shape[i] = shape[i];
-      view.strides[i] = static_cast<int64_t>(stride);
-      stride *= static_cast<uint64_t>(shape[i]);
-    }
+    const TensorView view = TensorView::contiguous(
+        data, static_cast<DType>(dtype), std::span(shape, static_cast<size_t>(rank)));
     return api::write("tensor", view, tensor);
   });
 }
@@ -147,13 +146,12 @@ rs_status rs_tensor_as_rows(const rs_tensor* tensor, const int32_t* rows, int32_
   return run([&]() -> Status {
     TensorView view;
     ROWSCALE_RETURN_IF_ERROR(read("tensor", tensor, &view));
-    int32_t dims[kMaxRank];
-    if (num_rows < 0 || num_columns < 1 || num_rows > kMaxRank || num_columns > kMaxRank - num_rows ||
-        (rows == nullptr && num_rows > 0) || columns == nullptr) {
-      return invalid("rows, columns: expected up to 8 dimensions, with at least one column");
+    if (num_rows < 0 || num_columns < 0 || (rows == nullptr && num_rows > 0) ||
+        (columns == nullptr && num_columns > 0)) {
+      return invalid("rows, columns: expected dimensions, got NULL or a negative number of them");
     }
-    std::copy_n(columns, num_columns, std::copy_n(rows, num_rows, dims));
-    const TensorView result = api::reordered(view, dims, num_rows + num_columns, num_columns);
+    const TensorView result = view.as_rows(std::span(rows, static_cast<size_t>(num_rows)),
+                                           std::span(columns, static_cast<size_t>(num_columns)));
     return api::write("out", result, out);
   });
 }

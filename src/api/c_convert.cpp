@@ -1,5 +1,7 @@
 #include "api/c_convert.hpp"
 
+#include <cstddef>
+
 namespace rowscale::api {
 namespace {
 
@@ -11,6 +13,18 @@ constexpr size_t kExecSize = 48;
 constexpr size_t kScaleSpecSize = 160;
 constexpr size_t kRmsNormSize = 32;
 constexpr size_t kSwigluSize = 16;
+// The ABI: where the fields of version 0.1 lie.
+static_assert(offsetof(rs_tensor, data) == 8 && offsetof(rs_tensor, dtype) == 16 &&
+              offsetof(rs_tensor, rank) == 28 && offsetof(rs_tensor, column_rank) == 32 &&
+              offsetof(rs_tensor, shape) == 40 && offsetof(rs_tensor, strides) == 104 &&
+              offsetof(rs_tensor, row_counts) == 168);
+static_assert(offsetof(rs_recipe, granularity) == 8 && offsetof(rs_recipe, group_size) == 16 &&
+              offsetof(rs_recipe, scale_source) == 40 && offsetof(rs_recipe, floor_value) == 56 &&
+              offsetof(rs_recipe, quotient) == 68 && offsetof(rs_recipe, profile) == 76);
+static_assert(offsetof(rs_exec, stream) == 8 && offsetof(rs_exec, threads) == 32 &&
+              offsetof(rs_exec, dependent_launch) == 40);
+static_assert(offsetof(rs_scale_spec, shape) == 16 && offsetof(rs_scale_spec, storage) == 144);
+static_assert(offsetof(rs_rms_norm_args, eps) == 24 && offsetof(rs_swiglu_args, limit) == 12);
 static_assert(sizeof(rs_tensor) >= kTensorSize && sizeof(rs_recipe) >= kRecipeSize &&
               sizeof(rs_exec) >= kExecSize && sizeof(rs_scale_spec) >= kScaleSpecSize &&
               sizeof(rs_rms_norm_args) >= kRmsNormSize && sizeof(rs_swiglu_args) >= kSwigluSize);
@@ -109,6 +123,10 @@ Status read(const rs_scale_spec* theirs, ScaleSpec* spec) {
   ROWSCALE_RETURN_IF_ERROR(read_struct("spec", theirs, kScaleSpecSize, &s));
   if (s.rank < 0 || s.rank > RS_MAX_RANK) {
     return invalid("spec.rank: expected 0 to 8, got " + std::to_string(s.rank));
+  }
+  if (s.dtype != RS_F32 && s.dtype != RS_UE8M0 && s.dtype != RS_I32) {
+    return invalid("spec.dtype: expected RS_F32, RS_UE8M0 or RS_I32, got " +
+                   std::to_string(s.dtype));
   }
   spec->dtype = static_cast<DType>(s.dtype);
   spec->rank = s.rank;

@@ -26,6 +26,12 @@ Status read_struct(const char* name, const Struct* theirs, size_t first_size, St
                    std::to_string(first_size) + ", got " + std::to_string(size) +
                    " (start the struct with its _INIT macro)");
   }
+  // No struct will ever be so large: this one was not set up.
+  constexpr size_t kMost = 4096;
+  if (size > kMost) {
+    return invalid(std::string(name) + ".struct_size: expected at most " + std::to_string(kMost) +
+                   ", got " + std::to_string(size) + " (start the struct with its _INIT macro)");
+  }
   const auto* bytes = reinterpret_cast<const unsigned char*>(theirs);
   for (size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) {

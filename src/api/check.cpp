@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <span>
 #include <string>
-
-#include "cpu/target.hpp"
+#include <utility>
 
 namespace rowscale::api {
 namespace {
@@ -29,26 +30,31 @@ struct Extent {
   int64_t high = 0;
 };
 
-// False where the extent does not fit in 63 bits.
+// False where the view reaches kMostBytes or more. Strides of dimensions of size 0 and 1 do not count.
 bool extent_of(const TensorView& view, Extent* extent) {
-  *extent = {};
-  if (is_empty(view)) return true;
-  for (int i = 0; i < view.rank; ++i) {
-    int64_t reach;
-    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach)) return false;
-    int64_t& side = reach < 0 ? extent->low : extent->high;
-    if (__builtin_add_overflow(side, reach, &side)) return false;
-  }
   const int64_t size = element_size(view.dtype);
-  return !__builtin_add_overflow(extent->high, int64_t{1}, &extent->high) &&
-         !__builtin_mul_overflow(extent->high, size, &extent->high) &&
-         !__builtin_mul_overflow(extent->low, size, &extent->low);
+  *extent = {0, size};
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.shape[i] <= 1) continue;
+    int64_t reach;
+    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach) ||
+        __builtin_mul_overflow(reach, size, &reach) || reach >= kMostBytes ||
+        reach <= -kMostBytes) {
+      return false;
+    }
+    (reach < 0 ? extent->low : extent->high) += reach;  // at most kMaxRank * kMostBytes
+  }
+  return extent->high < kMostBytes && extent->low > -kMostBytes;
 }
 
 // Rows of two tensors that lie in one buffer with a common row pitch, side by side: their extents
 // interleave and no byte is shared.
 bool rows_interleave(const TensorView& a, const TensorView& b) {
   const auto pitch_and_width = [](const TensorView& v, int64_t* pitch, int64_t* width) {
+    if (v.rank > 0 && v.shape[v.rank - 1] != 1 && v.strides[v.rank - 1] != 1) {
+      *pitch = 0;
+      return;
+    }
     // All dimensions but the last form a lattice with the pitch of the innermost of them.
     *pitch = 0;
     *width = v.rank > 0 ? v.shape[v.rank - 1] * element_size(v.dtype) : element_size(v.dtype);
@@ -61,7 +67,7 @@ bool rows_interleave(const TensorView& a, const TensorView& b) {
       if (v.shape[i] != 1 && v.strides[i] * element_size(v.dtype) % *pitch != 0) *pitch = 0;
     }
   };
-  int64_t pitch_a, width_a, pitch_b, width_b;
+  int64_t pitch_a = 0, width_a = 0, pitch_b = 0, width_b = 0;
   pitch_and_width(a, &pitch_a, &width_a);
   pitch_and_width(b, &pitch_b, &width_b);
   if (pitch_a == 0 || pitch_a != pitch_b) return false;
@@ -76,8 +82,8 @@ Status invalid(std::string message) {
   return {StatusCode::invalid_argument, std::move(message)};
 }
 
-Status check_data(Named tensor) {
-  const auto& [name, view] = tensor;
+Status check_shape(Named tensor) {
+  const auto& [name, view, role] = tensor;
   if (view.rank < 0) {
     return invalid(fmt::format(
         "{}: expected a view whose dimensions are each named once, got one that as_rows() or "
@@ -91,21 +97,26 @@ Status check_data(Named tensor) {
     return invalid(fmt::format("{}: expected a column_rank of 1 to {}, got {}", name, view.rank,
                                view.column_rank));
   }
-  int64_t count = element_size(view.dtype);
+  int64_t bytes = 16;  // the largest element, and the most that a layout pads a dimension to
   for (int i = 0; i < view.rank; ++i) {
     if (view.shape[i] < 0) {
       return invalid(fmt::format("{}: expected sizes >= 0, got shape {}", name, shape_of(view)));
     }
-  }
-  Extent extent;
-  for (int i = 0; i < view.rank; ++i) {
-    if (!is_empty(view) && __builtin_mul_overflow(count, view.shape[i], &count)) {
-      return invalid(fmt::format("{}: expected fewer than 2^63 bytes, got shape {}", name,
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(view.shape[i], 1), &bytes) ||
+        bytes >= kMostBytes) {
+      return invalid(fmt::format("{}: expected fewer than 2^52 elements, got shape {}", name,
                                  shape_of(view)));
     }
   }
+  return {};
+}
+
+Status check_data(Named tensor) {
+  const auto& [name, view, role] = tensor;
+  ROWSCALE_RETURN_IF_ERROR(check_shape(tensor));
+  Extent extent;
   if (!extent_of(view, &extent)) {
-    return invalid(fmt::format("{}: expected addresses within 2^63 bytes, got strides {}", name,
+    return invalid(fmt::format("{}: expected addresses within 2^56 bytes, got strides {}", name,
                                join(view.strides, view.rank)));
   }
   if (view.columns() == 0 && view.rows() != 0) {
@@ -162,7 +173,7 @@ Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& 
 Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe) {
   ScaleSpec spec;
   ROWSCALE_RETURN_IF_ERROR(scale_spec(codes, recipe, &spec));
-  const auto& [name, view] = scales;
+  const auto& [name, view, role] = scales;
   const auto expected = [&] {
     return fmt::format("{} {} strides {}", to_string(spec.dtype), join(spec.shape, spec.rank),
                        join(spec.strides, spec.rank));
@@ -186,6 +197,8 @@ Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe)
   }
   return {};
 }
+
+namespace {
 
 Status check_no_self_overlap(Named output) {
   const TensorView& view = output.view;
@@ -217,41 +230,62 @@ Status check_no_self_overlap(Named output) {
 
 Status check_no_overlap(Named output, Named other) {
   Extent a, b;
-  if (is_empty(output.view) || is_empty(other.view) || output.view.data == nullptr ||
-      other.view.data == nullptr || !extent_of(output.view, &a) || !extent_of(other.view, &b)) {
+  if (output.view.data == nullptr || other.view.data == nullptr || is_empty(output.view) ||
+      is_empty(other.view) || !extent_of(output.view, &a) || !extent_of(other.view, &b)) {
     return {};
   }
   const auto begin_a = reinterpret_cast<intptr_t>(output.view.data);
   const auto begin_b = reinterpret_cast<intptr_t>(other.view.data);
   if (begin_a + a.high <= begin_b + b.low || begin_b + b.high <= begin_a + a.low) return {};
-  if (rows_interleave(output.view, other.view)) return {};
+  if (output.role == Role::rows && other.role == Role::rows &&
+      rows_interleave(output.view, other.view)) {
+    return {};
+  }
   return invalid(fmt::format("{}: expected memory of its own, got memory that overlaps {}",
                              output.name, other.name));
+}
+
+}  // namespace
+
+Status check_disjoint(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs) {
+  for (const Named* output = outputs.begin(); output != outputs.end(); ++output) {
+    if (output->view.data == nullptr) continue;
+    ROWSCALE_RETURN_IF_ERROR(check_no_self_overlap(*output));
+    for (const Named& input : inputs) {
+      ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, input));
+      if (input.view.row_counts == nullptr) continue;
+      const int batch_rank = row_rank(input.view) - 1;
+      TensorView counts = TensorView::contiguous(
+          input.view.row_counts, DType::i32,
+          std::span(input.view.shape, static_cast<size_t>(std::max(batch_rank, 0))));
+      ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, {"row_counts", counts, Role::scales}));
+    }
+    for (const Named* other = output + 1; other != outputs.end(); ++other) {
+      ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, *other));
+    }
+  }
+  return {};
+}
+
+Status check_disjoint_codes(Named codes, Named scales, const Recipe& recipe,
+                            std::initializer_list<Named> inputs) {
+  ROWSCALE_RETURN_IF_ERROR(check_disjoint({codes}, {scales}));
+  ROWSCALE_RETURN_IF_ERROR(check_disjoint({codes}, inputs));
+  if (recipe.scale_source == ScaleSource::given) return {};
+  return check_disjoint({scales}, inputs);
 }
 
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
   const Named& first = *tensors.begin();
   for (const Named& tensor : tensors) {
+    if (is_absent(tensor.view)) continue;
     if (tensor.view.device != first.view.device) {
       return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
                                  to_string(tensor.view)));
     }
   }
-  if (first.view.device.type != DeviceType::cpu) {
-    return {StatusCode::unsupported,
-            fmt::format("{}: this build has no kernel for {}", first.name, to_string(first.view))};
-  }
   if (exec.threads < 0) {
     return invalid(fmt::format("exec.threads: expected 0 or more, got {}", exec.threads));
-  }
-  if (!cpu::is_supported(exec.target)) {
-    std::string names;
-    for (Target target : supported_targets()) {
-      names += std::string(names.empty() ? "" : ", ") + to_string(target);
-    }
-    return {StatusCode::unsupported,
-            fmt::format("exec.target: this build and machine have {}, got {}", names,
-                        to_string(exec.target))};
   }
   return {};
 }

@@ -2,7 +2,9 @@
 // addresses, never data.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
@@ -11,10 +13,15 @@
 
 namespace rowscale::api {
 
+// rows: of data, whose gaps between rows may belong to another tensor. scales: pads are written too, so
+// everything from the first to the last element counts.
+enum class Role { rows, scales };
+
 // A tensor argument and its name in messages.
 struct Named {
   const char* name;
   const TensorView& view;
+  Role role = Role::rows;
 };
 
 // Returns from the calling function unless the expression is ok.
@@ -25,7 +32,12 @@ struct Named {
 
 Status invalid(std::string message);
 
-// A view that can be read as rows: rank, sizes that do not overflow, data, contiguous columns.
+// Sizes and reach of every view stay below this many bytes, so that no later sum overflows.
+inline constexpr int64_t kMostBytes = int64_t{1} << 56;
+
+// Rank, column_rank, and sizes: what even the shape of an absent tensor must have.
+Status check_shape(Named tensor);
+// A view that can be read as rows: shape, addresses, data, contiguous columns.
 Status check_data(Named tensor);
 Status check_dtype(Named tensor, std::initializer_list<DType> allowed);
 // f32, f16 or bf16 rows.
@@ -34,12 +46,21 @@ Status check_float_rows(Named tensor);
 Status check_same_rows(Named tensor, Named reference, int64_t columns);
 // Codes of the recipe's format in the shape of `reference` with `columns` columns.
 Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& recipe);
-// The one checker of scale layouts: dtype, shape, then strides, as scale_spec() gives them.
+// The one checker of scale layouts: dtype, shape, then strides, as scale_spec() gives them. `codes`
+// has a checked shape.
 Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe);
-// No two elements share memory.
-Status check_no_self_overlap(Named output);
-Status check_no_overlap(Named output, Named other);
-// All tensors on the device of the first, and a kernel for that device; the target is there.
+// All tensors on the device of the first; the fields of exec are in range.
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec);
+
+// The last check of a call: every tensor has passed the others. No output shares memory with an
+// input, its row counts, another output or itself. Absent tensors are skipped.
+Status check_disjoint(std::initializer_list<Named> outputs, std::initializer_list<Named> inputs);
+
+// The same with codes and scales as outputs; given scales are an input.
+Status check_disjoint_codes(Named codes, Named scales, const Recipe& recipe,
+                            std::initializer_list<Named> inputs);
+
+// An optional tensor that was not given: a default TensorView.
+inline bool is_absent(const TensorView& view) { return view.data == nullptr && view.rank == 0; }
 
 }  // namespace rowscale::api

@@ -1,5 +1,5 @@
 #include "api/check.hpp"
-#include "cpu/operators.hpp"
+#include "api/dispatch.hpp"
 #include "rowscale/quantize.hpp"
 
 namespace rowscale {
@@ -9,7 +9,7 @@ using api::Named;
 Status dequantize(const TensorView& codes_view, const TensorView& scales_view,
                   const Recipe& recipe, const TensorView& y_view, const Exec& exec) {
   const Named codes{"codes", codes_view};
-  const Named scales{"scales", scales_view};
+  const Named scales{"scales", scales_view, api::Role::scales};
   const Named y{"y", y_view};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, codes, codes_view.columns(), recipe));
@@ -17,12 +17,9 @@ Status dequantize(const TensorView& codes_view, const TensorView& scales_view,
   ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(y));
   ROWSCALE_RETURN_IF_ERROR(api::check_same_rows(y, codes, codes_view.columns()));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({codes, scales, y}, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_self_overlap(y));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(y, codes));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(y, scales));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({y}, {codes, scales}));
 
-  cpu::dequantize(codes_view, scales_view, resolve(recipe), y_view, exec);
-  return {};
+  return api::run_dequantize(codes_view, scales_view, recipe, y_view, exec);
 }
 
 }  // namespace rowscale

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "api/check.hpp"
+#include "api/dispatch.hpp"
 #include "api/recipe_text.hpp"
-#include "cpu/operators.hpp"
-#include "cpu/target.hpp"
+#include "plan/source.hpp"
 
 namespace rowscale {
 namespace {
@@ -29,13 +29,26 @@ Status check_input(Named x, Inputs inputs, int64_t* columns) {
 }
 
 // A row as it was made, in the dtype of x.
-Status check_row(Named row, Named x, int64_t columns, const Exec& exec) {
+Status check_row(Named row, Named x, int64_t columns) {
   ROWSCALE_RETURN_IF_ERROR(api::check_dtype(row, {x.view.dtype}));
   ROWSCALE_RETURN_IF_ERROR(api::check_data(row));
-  ROWSCALE_RETURN_IF_ERROR(api::check_same_rows(row, x, columns));
-  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, row}, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_self_overlap(row));
-  return api::check_no_overlap(row, x);
+  return api::check_same_rows(row, x, columns);
+}
+
+// The tensors of a norm.
+Status check_norm(const RmsNorm& norm, Named x) {
+  const Named weight{"norm.weight", norm.weight};
+  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight));
+  if (norm.weight.rank != 1 || norm.weight.shape[0] != x.view.columns()) {
+    return invalid(fmt::format("norm.weight: expected shape [{}], got {}", x.view.columns(),
+                               to_string(norm.weight)));
+  }
+  if (norm.form != NormForm::standard && norm.form != NormForm::gemma) {
+    return invalid(fmt::format("norm.form: expected standard or gemma, got {}",
+                               static_cast<int>(norm.form)));
+  }
+  if (api::is_absent(norm.residual)) return {};
+  return check_row({"norm.residual", norm.residual}, x, x.view.columns());
 }
 
 Status check_fused_recipe(const Recipe& recipe) {
@@ -58,176 +71,123 @@ Status check_fused_recipe(const Recipe& recipe) {
   return {};
 }
 
-// What a fused operator writes beside its own tensors.
-struct Outputs {
-  const Recipe& recipe;
-  const TensorView& codes;
-  const TensorView& scales;
-  const TensorView& row_out;
-};
-
-Status check_outputs(const Outputs& out, Named x, int64_t columns, const Exec& exec) {
-  const Named codes{"codes", out.codes};
-  const Named scales{"scales", out.scales};
-  const Named row_out{"row_out", out.row_out};
-  ROWSCALE_RETURN_IF_ERROR(check_fused_recipe(out.recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, out.recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, out.codes, out.recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales}, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_self_overlap(codes));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, x));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, scales));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(scales, x));
-  if (out.row_out.data == nullptr) return {};
-  ROWSCALE_RETURN_IF_ERROR(check_row(row_out, x, columns, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(row_out, codes));
-  return api::check_no_overlap(row_out, scales);
+// Checks of the source, common to both forms of an operator. Gives the columns of the result.
+Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns) {
+  const Named x{"x", source.x};
+  ROWSCALE_RETURN_IF_ERROR(check_input(x, inputs, columns));
+  if (source.kind != plan::SourceKind::rms_norm) return {};
+  return check_norm(source.norm, x);
 }
 
-void run_fused(const cpu::RowSource& source, const Outputs& out, const Exec& exec) {
-  const Recipe recipe = resolve(out.recipe);
-  if (out.row_out.data == nullptr) {
-    cpu::quantize(source, recipe, out.codes, out.scales, exec);
-  } else {
-    cpu::quantize(cpu::StoredSource(source, out.row_out), recipe, out.codes, out.scales, exec);
-  }
-}
-
-const cpu::Kernels& kernels_of(const Exec& exec) {
-  return cpu::kernels(cpu::resolve_target(exec.target));
-}
-
-// An operator without tensors of its own: `make(kernels)` gives its source.
-template <class MakeSource>
-Status run_separate(Named x, Inputs inputs, const TensorView& y, const Exec& exec,
-                    MakeSource&& make) {
+// The tensors that only a norm has are absent in the others, and skipped.
+Status run_separate(const plan::Source& source, Inputs inputs, const TensorView& y_view,
+                    const Exec& exec) {
+  const Named x{"x", source.x};
+  const Named y{"y", y_view};
+  const Named weight{"norm.weight", source.norm.weight};
+  const Named residual{"norm.residual", source.norm.residual};
   int64_t columns = 0;
-  ROWSCALE_RETURN_IF_ERROR(check_input(x, inputs, &columns));
-  ROWSCALE_RETURN_IF_ERROR(check_row({"y", y}, x, columns, exec));
-  cpu::store_rows(make(kernels_of(exec)), y, exec);
-  return {};
+  ROWSCALE_RETURN_IF_ERROR(check_source(source, inputs, &columns));
+  ROWSCALE_RETURN_IF_ERROR(check_row(y, x, columns));
+  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, y, weight, residual}, exec));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({y, residual}, {x, weight}));
+  return api::run_store_rows(source, y_view, exec);
 }
 
-template <class MakeSource>
-Status run_quantized(Named x, Inputs inputs, const Outputs& out, const Exec& exec,
-                     MakeSource&& make) {
+Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe,
+                 const TensorView& codes_view, const TensorView& scales_view, const Exec& exec) {
+  const Named x{"x", source.x};
+  const Named codes{"codes", codes_view};
+  const Named scales{"scales", scales_view, api::Role::scales};
+  const Named row_out{"row_out", source.row_out};
+  const Named weight{"norm.weight", source.norm.weight};
+  const Named residual{"norm.residual", source.norm.residual};
   int64_t columns = 0;
-  ROWSCALE_RETURN_IF_ERROR(check_input(x, inputs, &columns));
-  ROWSCALE_RETURN_IF_ERROR(check_outputs(out, x, columns, exec));
-  run_fused(make(kernels_of(exec)), out, exec);
-  return {};
+  ROWSCALE_RETURN_IF_ERROR(check_source(source, inputs, &columns));
+  ROWSCALE_RETURN_IF_ERROR(check_fused_recipe(recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  if (!api::is_absent(source.row_out)) {
+    ROWSCALE_RETURN_IF_ERROR(check_row(row_out, x, columns));
+  }
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_exec({x, codes, scales, row_out, weight, residual}, exec));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x, weight}));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_disjoint({row_out, residual}, {x, weight, codes, scales}));
+  return api::run_quantize(source, recipe, codes_view, scales_view, exec);
 }
 
-// The tensors of a norm, against its input and its outputs.
-Status check_norm(const RmsNorm& norm, Named x, std::initializer_list<Named> outputs,
-                  const Exec& exec) {
-  const Named weight{"norm.weight", norm.weight};
-  const Named residual{"norm.residual", norm.residual};
-  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight));
-  if (norm.weight.rank != 1 || norm.weight.shape[0] != x.view.columns()) {
-    return invalid(fmt::format("norm.weight: expected shape [{}], got {}", x.view.columns(),
-                               to_string(norm.weight)));
-  }
-  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, weight}, exec));
-  if (norm.form != NormForm::standard && norm.form != NormForm::gemma) {
-    return invalid(fmt::format("norm.form: expected standard or gemma, got {}",
-                               static_cast<int>(norm.form)));
-  }
-  for (const Named& output : outputs) {
-    ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(output, weight));
-  }
-  if (norm.residual.data == nullptr) return {};
-  ROWSCALE_RETURN_IF_ERROR(check_row(residual, x, x.view.columns(), exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(residual, weight));
-  for (const Named& output : outputs) {
-    ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(output, residual));
-  }
-  return {};
+plan::Source make_source(plan::SourceKind kind, const TensorView& x,
+                         const TensorView& row_out = {}) {
+  plan::Source source;
+  source.kind = kind;
+  source.x = x;
+  source.row_out = row_out;
+  return source;
 }
 
 }  // namespace
 
-Status rms_norm(const TensorView& x_view, const RmsNorm& norm, const TensorView& y,
-                const Exec& exec) {
-  const Named x{"x", x_view};
-  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
-  ROWSCALE_RETURN_IF_ERROR(check_norm(norm, x, {{"y", y}}, exec));
-  return run_separate(x, Inputs::one, y, exec, [&](const cpu::Kernels& kernels) {
-    return cpu::RmsNormSource(kernels, x_view, norm);
-  });
+Status rms_norm(const TensorView& x, const RmsNorm& norm, const TensorView& y, const Exec& exec) {
+  plan::Source source = make_source(plan::SourceKind::rms_norm, x);
+  source.norm = norm;
+  return run_separate(source, Inputs::one, y, exec);
 }
 
-Status rms_norm_quantize(const TensorView& x_view, const RmsNorm& norm, const Recipe& recipe,
+Status rms_norm_quantize(const TensorView& x, const RmsNorm& norm, const Recipe& recipe,
                          const TensorView& codes, const TensorView& scales,
                          const TensorView& row_out, const Exec& exec) {
-  const Named x{"x", x_view};
-  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
-  ROWSCALE_RETURN_IF_ERROR(check_norm(
-      norm, x, {{"codes", codes}, {"scales", scales}, {"row_out", row_out}}, exec));
-  return run_quantized(x, Inputs::one, {recipe, codes, scales, row_out}, exec,
-                       [&](const cpu::Kernels& kernels) {
-                         return cpu::RmsNormSource(kernels, x_view, norm);
-                       });
+  plan::Source source = make_source(plan::SourceKind::rms_norm, x, row_out);
+  source.norm = norm;
+  return run_fused(source, Inputs::one, recipe, codes, scales, exec);
 }
 
 Status silu_mul(const TensorView& x, const TensorView& y, const Exec& exec) {
-  return run_separate({"x", x}, Inputs::pair, y, exec, [&](const cpu::Kernels& kernels) {
-    return cpu::GatedSource(kernels, x, cpu::Gate::silu);
-  });
+  return run_separate(make_source(plan::SourceKind::silu_mul, x), Inputs::pair, y, exec);
 }
 
 Status silu_mul_quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
                          const TensorView& scales, const TensorView& row_out, const Exec& exec) {
-  return run_quantized({"x", x}, Inputs::pair, {recipe, codes, scales, row_out}, exec,
-                       [&](const cpu::Kernels& kernels) {
-                         return cpu::GatedSource(kernels, x, cpu::Gate::silu);
-                       });
+  return run_fused(make_source(plan::SourceKind::silu_mul, x, row_out), Inputs::pair, recipe, codes,
+                   scales, exec);
 }
 
 Status gelu_tanh_mul(const TensorView& x, const TensorView& y, const Exec& exec) {
-  return run_separate({"x", x}, Inputs::pair, y, exec, [&](const cpu::Kernels& kernels) {
-    return cpu::GatedSource(kernels, x, cpu::Gate::gelu_tanh);
-  });
+  return run_separate(make_source(plan::SourceKind::gelu_tanh_mul, x), Inputs::pair, y, exec);
 }
 
 Status gelu_tanh_mul_quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
                               const TensorView& scales, const TensorView& row_out,
                               const Exec& exec) {
-  return run_quantized({"x", x}, Inputs::pair, {recipe, codes, scales, row_out}, exec,
-                       [&](const cpu::Kernels& kernels) {
-                         return cpu::GatedSource(kernels, x, cpu::Gate::gelu_tanh);
-                       });
+  return run_fused(make_source(plan::SourceKind::gelu_tanh_mul, x, row_out), Inputs::pair, recipe,
+                   codes, scales, exec);
 }
 
 Status relu2(const TensorView& x, const TensorView& y, const Exec& exec) {
-  return run_separate({"x", x}, Inputs::one, y, exec, [&](const cpu::Kernels& kernels) {
-    return cpu::Relu2Source(kernels, x);
-  });
+  return run_separate(make_source(plan::SourceKind::relu2, x), Inputs::one, y, exec);
 }
 
 Status relu2_quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
                       const TensorView& scales, const TensorView& row_out, const Exec& exec) {
-  return run_quantized({"x", x}, Inputs::one, {recipe, codes, scales, row_out}, exec,
-                       [&](const cpu::Kernels& kernels) {
-                         return cpu::Relu2Source(kernels, x);
-                       });
+  return run_fused(make_source(plan::SourceKind::relu2, x, row_out), Inputs::one, recipe, codes,
+                   scales, exec);
 }
 
 Status swiglu_clamped(const TensorView& x, const SwigluClamped& params, const TensorView& y,
                       const Exec& exec) {
-  return run_separate({"x", x}, Inputs::pair, y, exec, [&](const cpu::Kernels& kernels) {
-    return cpu::SwigluSource(kernels, x, params);
-  });
+  plan::Source source = make_source(plan::SourceKind::swiglu_clamped, x);
+  source.swiglu = params;
+  return run_separate(source, Inputs::pair, y, exec);
 }
 
 Status swiglu_clamped_quantize(const TensorView& x, const SwigluClamped& params,
                                const Recipe& recipe, const TensorView& codes,
                                const TensorView& scales, const TensorView& row_out,
                                const Exec& exec) {
-  return run_quantized({"x", x}, Inputs::pair, {recipe, codes, scales, row_out}, exec,
-                       [&](const cpu::Kernels& kernels) {
-                         return cpu::SwigluSource(kernels, x, params);
-                       });
+  plan::Source source = make_source(plan::SourceKind::swiglu_clamped, x, row_out);
+  source.swiglu = params;
+  return run_fused(source, Inputs::pair, recipe, codes, scales, exec);
 }
 
 }  // namespace rowscale

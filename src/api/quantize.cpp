@@ -1,7 +1,7 @@
 #include "rowscale/quantize.hpp"
 
 #include "api/check.hpp"
-#include "cpu/operators.hpp"
+#include "api/dispatch.hpp"
 
 namespace rowscale {
 
@@ -11,19 +11,17 @@ Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView
                 const TensorView& scales_view, const Exec& exec) {
   const Named x{"x", x_view};
   const Named codes{"codes", codes_view};
-  const Named scales{"scales", scales_view};
+  const Named scales{"scales", scales_view, api::Role::scales};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, x_view.columns(), recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales}, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_self_overlap(codes));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, x));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(codes, scales));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(scales, x));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x}));
 
-  cpu::quantize(cpu::PlainSource(x_view), resolve(recipe), codes_view, scales_view, exec);
-  return {};
+  plan::Source source;
+  source.x = x_view;
+  return api::run_quantize(source, recipe, codes_view, scales_view, exec);
 }
 
 size_t quantize_workspace_bytes(const TensorView& /*x*/, const Recipe& /*recipe*/) { return 0; }

@@ -1,18 +1,16 @@
 #include "rowscale/recipe.hpp"
 
-#include "numerics/fp.hpp"
 #include "numerics/fp8.hpp"
+#include "numerics/scale_rule.hpp"
 
 namespace rowscale {
 namespace {
 
 // 1 / (MAX * 512): the scale that a row with an amax of 2^-9 has.
 float smallest_scale(Format format) {
-  const float max = format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax;
-  return numerics::div(1.0F, max * 512.0F);
+  return format == Format::e4m3 ? numerics::kSmallestScale<numerics::E4m3>
+                                : numerics::kSmallestScale<numerics::E5m2>;
 }
-
-constexpr float kSmallestAmax = 1e-10F;
 
 Floor standard_floor(const Recipe& recipe) {
   if (recipe.scale_source == ScaleSource::given) return {FloorKind::none, 0.0F};
@@ -27,7 +25,7 @@ Floor standard_floor(const Recipe& recipe) {
       return {FloorKind::if_zero, 1.0F};
     case Granularity::per_group:
     case Granularity::per_block:
-      return {FloorKind::amax, kSmallestAmax};
+      return {FloorKind::amax, numerics::kSmallestAmax};
     case Granularity::per_column:
       break;
   }

@@ -64,9 +64,10 @@ Status check_layout(const Recipe& r) {
 Status check_values(const Recipe& r) {
   const bool has_value = r.floor.kind == FloorKind::amax || r.floor.kind == FloorKind::scale ||
                          r.floor.kind == FloorKind::if_zero;
-  if (has_value && !(r.floor.value >= 0.0F && r.floor.value < numerics::infinity())) {
+  // By bits: neither the sign of a zero nor a trap on NaN gets past.
+  if (has_value && numerics::to_bits(r.floor.value) >= numerics::kInfinity32) {
     return invalid(
-        fmt::format("recipe.floor.value: expected a finite value >= 0, got {}", r.floor.value));
+        fmt::format("recipe.floor.value: expected a finite value >= +0, got {}", r.floor.value));
   }
   if (r.granularity == Granularity::per_column && r.scale_source != ScaleSource::given) {
     return invalid("recipe.scale_source: expected given for per_column, got dynamic");

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <map>
+#include <utility>
 
 #include "api/check.hpp"
 #include "numerics/fp.hpp"
@@ -61,7 +63,6 @@ bool parse_float_bits(std::string_view text, float* value) {
 bool parse_granularity(std::string_view text, Recipe* r) {
   const Call call = split_call(text);
   if (!value_of(call.name, &r->granularity)) return false;
-  if (r->granularity == Granularity::per_column) r->scale_source = ScaleSource::given;
   if (r->granularity == Granularity::per_group) return parse_number(call.arguments, &r->group_size);
   if (r->granularity == Granularity::per_block) {
     const size_t comma = call.arguments.find(',');
@@ -130,6 +131,7 @@ std::string to_string(const Recipe& recipe) {
 Status parse_recipe(std::string_view text, Recipe* recipe) {
   if (recipe == nullptr) return invalid("recipe: expected a place for the result, got null");
   Recipe parsed;
+  std::map<std::string_view, std::string_view> fields;
   while (!text.empty()) {
     const size_t begin = text.find_first_not_of(' ');
     if (begin == std::string_view::npos) break;
@@ -140,8 +142,19 @@ Status parse_recipe(std::string_view text, Recipe* recipe) {
     if (equals == std::string_view::npos) {
       return invalid(fmt::format("recipe text: expected key=value, got '{}'", field));
     }
-    ROWSCALE_RETURN_IF_ERROR(
-        parse_field(field.substr(0, equals), field.substr(equals + 1), &parsed));
+    const auto [key, value] = std::pair(field.substr(0, equals), field.substr(equals + 1));
+    ROWSCALE_RETURN_IF_ERROR(parse_field(key, value, &parsed));
+    if (!fields.emplace(key, value).second) {
+      return invalid(fmt::format("recipe text: expected each field once, got '{}' again", key));
+    }
+  }
+  if (parsed.granularity == Granularity::per_column && !fields.contains("source")) {
+    parsed.scale_source = ScaleSource::given;
+  }
+  const auto layout = fields.find("layout");
+  if (layout != fields.end() && layout->second == "packed" &&
+      parsed.encoding != ScaleEncoding::ue8m0_packed) {
+    return invalid("recipe text: layout: expected packed with encoding=ue8m0_packed only");
   }
   ROWSCALE_RETURN_IF_ERROR(check(parsed));
   *recipe = parsed;

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "api/check.hpp"
+#include "api/dispatch.hpp"
 #include "api/recipe_text.hpp"
-#include "cpu/operators.hpp"
 #include "rowscale/quantize.hpp"
 
 namespace rowscale {
@@ -35,25 +35,22 @@ Status check_recipes(const Recipe& in, const Recipe& out) {
 Status relayout_scales(const TensorView& codes, const TensorView& scales_in_view,
                        const Recipe& recipe_in, const TensorView& scales_out_view,
                        const Recipe& recipe_out, const Exec& exec) {
-  const Named scales_in{"scales_in", scales_in_view};
-  const Named scales_out{"scales_out", scales_out_view};
+  const Named scales_in{"scales_in", scales_in_view, api::Role::scales};
+  const Named scales_out{"scales_out", scales_out_view, api::Role::scales};
   ROWSCALE_RETURN_IF_ERROR(check_recipes(recipe_in, recipe_out));
+  ROWSCALE_RETURN_IF_ERROR(api::check_shape({"codes", codes}));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_in, codes, recipe_in));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_out, codes, recipe_out));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, scales_out}, exec));
-  ROWSCALE_RETURN_IF_ERROR(api::check_no_overlap(scales_out, scales_in));
-
-  // The one look at data that a check needs: bytes could not say a value that is no power of two.
-  cpu::ScalePosition other;
-  if (recipe_in.encoding == ScaleEncoding::ue8m0_f32 &&
-      !cpu::all_scales_are_ue8m0(codes, scales_in_view, resolve(recipe_in), &other)) {
-    return invalid(fmt::format("scales_in: expected powers of two (ue8m0_f32), got {} in batch {} "
-                               "at [{}, {}]",
-                               other.value, other.batch, other.row, other.column));
+  if (codes.row_counts != nullptr) {  // the one thing of it that is read
+    ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, {"codes", codes}}, exec));
   }
-  cpu::relayout_scales(codes, scales_in_view, resolve(recipe_in), scales_out_view,
-                       resolve(recipe_out), exec);
-  return {};
+  TensorView counts_only = codes;  // its data are not used
+  counts_only.data = nullptr;
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_disjoint({scales_out}, {scales_in, {"codes", counts_only}}));
+
+  return api::run_relayout(codes, scales_in_view, recipe_in, scales_out_view, recipe_out, exec);
 }
 
 }  // namespace rowscale

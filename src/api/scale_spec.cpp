@@ -22,29 +22,12 @@ DType scale_dtype(ScaleEncoding encoding) {
   }
 }
 
-Status check_shape(const TensorView& codes) {
-  if (codes.rank < 1 || codes.rank > kMaxRank || codes.column_rank < 1 ||
-      codes.column_rank > codes.rank) {
-    return invalid(fmt::format("codes: expected rank 1 to {}, got {}", kMaxRank, codes.rank));
-  }
-  // Padding rounds sizes up to 16 at most, so a product below 2^57 leaves room for it.
-  int64_t product = 64;
-  for (int i = 0; i < codes.rank; ++i) {
-    const int64_t size = codes.shape[i];
-    if (size < 0 || __builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product)) {
-      return invalid(fmt::format("codes: expected sizes >= 0 with a product below 2^57, got {}",
-                                 to_string(codes)));
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Status scale_spec(const TensorView& codes, const Recipe& recipe, ScaleSpec* out) {
   if (out == nullptr) return invalid("spec: expected a place for the result, got null");
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
-  ROWSCALE_RETURN_IF_ERROR(check_shape(codes));
+  ROWSCALE_RETURN_IF_ERROR(api::check_shape({"codes", codes}));
   const int row_rank = codes.rank - codes.column_rank;
   const int64_t rows = row_rank > 0 ? codes.shape[row_rank - 1] : 1;
   const plan::ScaleGrid grid(recipe, rows, codes.columns());

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "api/view.hpp"
-
 namespace rowscale {
 namespace {
 
@@ -17,26 +15,6 @@ int64_t product(const int64_t* begin, const int64_t* end) {
 }
 
 }  // namespace
-
-TensorView api::reordered(const TensorView& view, const int32_t* dims, int32_t num_dims,
-                          int32_t num_columns) {
-  TensorView result = view;
-  result.rank = -1;
-  if (view.rank < 1 || num_dims != view.rank || num_columns < 1 || num_columns > num_dims) {
-    return result;
-  }
-  unsigned seen = 0;
-  for (int32_t to = 0; to < num_dims; ++to) {
-    const int32_t from = dims[to];
-    if (from < 0 || from >= view.rank || (seen >> from & 1U) != 0) return result;
-    seen |= 1U << from;
-    result.shape[to] = view.shape[from];
-    result.strides[to] = view.strides[from];
-  }
-  result.rank = view.rank;
-  result.column_rank = num_columns;
-  return result;
-}
 
 TensorView TensorView::strided(void* data, DType dtype, std::initializer_list<int64_t> shape,
                                std::initializer_list<int64_t> strides, Device device) {
@@ -54,13 +32,25 @@ TensorView TensorView::strided(void* data, DType dtype, std::initializer_list<in
   return view;
 }
 
-TensorView TensorView::contiguous(void* data, DType dtype, std::initializer_list<int64_t> shape,
+TensorView TensorView::contiguous(const void* data, DType dtype, std::span<const int64_t> shape,
                                   Device device) {
-  TensorView view = strided(data, dtype, shape, shape, device);
+  TensorView view;
+  view.data = const_cast<void*>(data);
+  view.dtype = dtype;
+  view.device = device;
+  view.rank = -1;
+  if (shape.size() > size_t{kMaxRank}) return view;
+  view.rank = static_cast<int>(shape.size());
+  std::copy(shape.begin(), shape.end(), view.shape);
   for (int i = 0; i < view.rank; ++i) {
     view.strides[i] = product(view.shape + i + 1, view.shape + view.rank);
   }
   return view;
+}
+
+TensorView TensorView::contiguous(void* data, DType dtype, std::initializer_list<int64_t> shape,
+                                  Device device) {
+  return contiguous(data, dtype, std::span(shape.begin(), shape.size()), device);
 }
 
 TensorView TensorView::strided(const void* data, DType dtype, std::initializer_list<int64_t> shape,
@@ -70,16 +60,36 @@ TensorView TensorView::strided(const void* data, DType dtype, std::initializer_l
 
 TensorView TensorView::contiguous(const void* data, DType dtype,
                                   std::initializer_list<int64_t> shape, Device device) {
-  return contiguous(const_cast<void*>(data), dtype, shape, device);
+  return contiguous(data, dtype, std::span(shape.begin(), shape.size()), device);
+}
+
+TensorView TensorView::as_rows(std::span<const int32_t> rows,
+                               std::span<const int32_t> columns) const {
+  TensorView view = *this;
+  view.rank = -1;
+  if (rank < 1 || columns.empty() || rows.size() > static_cast<size_t>(rank) ||
+      columns.size() != static_cast<size_t>(rank) - rows.size()) {
+    return view;
+  }
+  unsigned seen = 0;
+  int to = 0;
+  for (const auto& dims : {rows, columns}) {
+    for (int32_t from : dims) {
+      if (from < 0 || from >= rank || (seen >> from & 1U) != 0) return view;
+      seen |= 1U << from;
+      view.shape[to] = shape[from];
+      view.strides[to] = strides[from];
+      ++to;
+    }
+  }
+  view.rank = rank;
+  view.column_rank = static_cast<int>(columns.size());
+  return view;
 }
 
 TensorView TensorView::as_rows(std::initializer_list<int> rows,
                                std::initializer_list<int> columns) const {
-  int32_t dims[kMaxRank];
-  if (rows.size() + columns.size() > size_t{kMaxRank}) return api::reordered(*this, dims, -1, 0);
-  std::copy(columns.begin(), columns.end(), std::copy(rows.begin(), rows.end(), dims));
-  return api::reordered(*this, dims, static_cast<int32_t>(rows.size() + columns.size()),
-                        static_cast<int32_t>(columns.size()));
+  return as_rows(std::span(rows.begin(), rows.size()), std::span(columns.begin(), columns.size()));
 }
 
 TensorView TensorView::with_row_counts(const int32_t* counts) const {
@@ -88,10 +98,14 @@ TensorView TensorView::with_row_counts(const int32_t* counts) const {
   return view;
 }
 
-int64_t TensorView::rows() const { return product(shape, shape + std::max(rank - column_rank, 0)); }
+// Ranks out of range, which the checks refuse, read nothing beyond the arrays.
+int64_t TensorView::rows() const {
+  return product(shape, shape + std::clamp(rank - column_rank, 0, kMaxRank));
+}
 
 int64_t TensorView::columns() const {
-  return product(shape + std::max(rank - column_rank, 0), shape + std::max(rank, 0));
+  return product(shape + std::clamp(rank - column_rank, 0, kMaxRank),
+                 shape + std::clamp(rank, 0, kMaxRank));
 }
 
 int64_t element_size(DType dtype) {

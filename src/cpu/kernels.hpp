@@ -7,6 +7,7 @@
 
 #include "numerics/quotient.hpp"
 #include "numerics/scale_rule.hpp"
+#include "plan/cpu_plan.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/producers.hpp"
 #include "rowscale/types.hpp"
@@ -14,8 +15,8 @@
 namespace rowscale::cpu {
 
 // How a group's elements are divided by its scale. All but the last two take the same time, within a
-// few hundredths, whatever the scale and the elements; dynamic scales with standard floors use no
-// others.
+// few hundredths, whatever the scale and the elements; dynamic scales use no others, but for scales
+// below 2^-80, which the floors of all granularities except per_channel prevent.
 enum class Division : int32_t {
   fast,          // numerics::fast_magnitude_quotient, where no code saturates: no clamp is needed
   fast_clamped,  // numerics::fast_magnitude_quotient
@@ -25,28 +26,22 @@ enum class Division : int32_t {
   reciprocal,    // x * (1 / s) for such scales, where the recipe's quotient is `reciprocal`
 };
 
-// Scales held at a time.
-inline constexpr int64_t kMaxGroups = 1024;
-
-// Magnitudes below s times this count as this: their code is 0 in both formats, and subnormal numbers,
-// which are slow on many machines, do not arise.
-inline constexpr float kLeastQuotient = 0x1p-20F;
-// Magnitudes above s times this, infinity too, count as this where codes may saturate: both formats
-// end below it.
-inline constexpr float kMostQuotient = 0x1p17F;
+inline constexpr int64_t kMaxGroups = plan::kStripScales;
 
 // The scales of up to kMaxGroups groups and how to divide by them.
 struct Divisors {
   float s[kMaxGroups];
   float high[kMaxGroups];   // numerics::Reciprocal, of s * 2^-64 for fast_scaled; low is 0 where the
   float low[kMaxGroups];    // quotient is `reciprocal`: the fast forms then give x * (1 / s)
-  float least[kMaxGroups];  // s * kLeastQuotient
+  float least[kMaxGroups];  // s * numerics::kLeastQuotient
   Division division[kMaxGroups];
 };
 
 // Index of a table: f32, f16 and bf16 are 0, 1, 2; e4m3 and e5m2 are 0, 1.
 inline constexpr int kFloatTypes = 3;
 inline constexpr int kFormats = 2;
+static_assert(static_cast<int>(DType::f32) == 0 && static_cast<int>(DType::f16) == 1 &&
+              static_cast<int>(DType::bf16) == 2);
 inline int index_of(DType dtype) { return static_cast<int>(dtype); }
 inline int index_of(Format format) { return static_cast<int>(format); }
 

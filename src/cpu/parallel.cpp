@@ -1,13 +1,14 @@
 #include "cpu/parallel.hpp"
 
+#include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
-#include <system_error>
+#include <new>
 #include <thread>
 
 #include "cpu/fp_env.hpp"
@@ -18,6 +19,9 @@ namespace {
 // A range of items is taken in about this many pieces a thread, so that a thread that was held up
 // leaves little for the others to wait for.
 constexpr int64_t kPiecesPerThread = 32;
+
+// Of a worker; operators need up to 160 KiB (Exec::threads).
+constexpr size_t kWorkerStackBytes = 512 * 1024;
 
 struct Job {
   int64_t items;
@@ -58,15 +62,27 @@ class Pool {
     return true;
   }
 
-  [[nodiscard]] pid_t owner() const { return owner_; }
-
  private:
-  // As many as the system lets us; with fewer the work takes longer.
+  // As many as the system lets us; with fewer the work takes longer. Workers take no signals: handlers
+  // stay with the program's own threads.
   void start_workers(int count) {
-    try {
-      for (; workers_ < count; ++workers_) std::thread([this] { loop(); }).detach();
-    } catch (const std::system_error&) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kWorkerStackBytes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    const auto work = [](void* self) -> void* {
+      static_cast<Pool*>(self)->loop();
+      return nullptr;
+    };
+    for (; workers_ < count; ++workers_) {
+      pthread_t thread;
+      if (pthread_create(&thread, &attributes, work, this) != 0) break;
     }
+    pthread_attr_destroy(&attributes);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   void loop() {
@@ -88,22 +104,25 @@ class Pool {
   std::condition_variable start_;
   std::condition_variable done_;
   int workers_ = 0;
-  pid_t owner_ = getpid();
   Job* job_ = nullptr;
   int wanted_ = 0;
   int active_ = 0;
 };
 
-// Threads do not survive fork(): the child makes a pool of its own. Pools are never destroyed, since
-// their threads may wait in them while the process ends. No lock, which a fork could leave held.
-Pool& pool() {
-  static std::atomic<Pool*> current{nullptr};
-  Pool* seen = current.load(std::memory_order_acquire);
-  if (seen != nullptr && seen->owner() == getpid()) return *seen;
-  auto* made = new Pool;
-  if (current.compare_exchange_strong(seen, made, std::memory_order_acq_rel)) return *made;
+// Threads do not survive fork(), and a lock may have been held: the child forgets the pool and makes one
+// of its own. Pools are never destroyed, since their threads may wait in them while the process ends.
+std::atomic<Pool*> current_pool{nullptr};
+
+// nullptr without memory.
+Pool* pool() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
+  static_cast<void>(registered);
+  Pool* seen = current_pool.load(std::memory_order_acquire);
+  if (seen != nullptr) return seen;
+  auto* made = new (std::nothrow) Pool;
+  if (made == nullptr || current_pool.compare_exchange_strong(seen, made)) return made;
   delete made;  // another thread was first
-  return *seen;
+  return seen;
 }
 
 }  // namespace
@@ -119,7 +138,8 @@ void parallel_ranges(int64_t items, int threads, void (*body)(void*, int64_t, in
   threads = static_cast<int>(std::min<int64_t>(threads, items));
   Job job{items, std::max<int64_t>(1, items / std::max<int64_t>(1, threads * kPiecesPerThread)),
           body, context};
-  if (threads <= 1 || !pool().try_run(&job, threads)) job.work();
+  Pool* workers = threads > 1 ? pool() : nullptr;
+  if (workers == nullptr || !workers->try_run(&job, threads)) job.work();
 }
 
 }  // namespace rowscale::cpu

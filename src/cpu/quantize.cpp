@@ -29,14 +29,16 @@ class Quantizer {
         codes_(codes),
         grid_(recipe, codes_.rows_per_batch(), codes_.columns()),
         scales_(recipe, grid_, scales.data),
-        plan_(plan::plan_cpu(recipe, codes_.rows(), codes_.columns(), source.rows_are_whole(),
-                             exec)),
+        plan_(make_plan(recipe, codes_.rows(), codes_.columns(), source.row_use(), exec)),
         kernels_(kernels(plan_.target)),
         rule_(scale_rule(recipe)),
         absmax_(kernels_.absmax[index_of(source.dtype())]),
         encode_(kernels_.encode[index_of(recipe.format)][index_of(source.dtype())]) {}
 
-  void run() {
+  Status run() {
+    if (source_.row_use() == plan::RowUse::whole && plan_.split != plan::Split::rows) {
+      return {StatusCode::internal, "quantize: whole rows under scales of several rows"};
+    }
     switch (plan_.split) {
       case plan::Split::rows:
         parallel_for(codes_.rows() * plan_.items_per_row, plan_.threads,
@@ -48,18 +50,14 @@ class Quantizer {
         break;
       case plan::Split::tensor:
         tensor();
-        return;  // one scale, no pads
+        return {};  // one scale, no pads
     }
     if (recipe_.scale_source == ScaleSource::dynamic) write_pad_rows();
+    return {};
   }
 
  private:
   [[nodiscard]] bool exists(int64_t row) const { return source_.rows().row_exists(row); }
-  [[nodiscard]] int64_t batch_of(int64_t row) const { return row / codes_.rows_per_batch(); }
-  [[nodiscard]] int64_t scale_row_of(int64_t row) const {
-    return row % codes_.rows_per_batch() / grid_.unit_rows;
-  }
-
   // Part of a row or the whole of it, as the plan says.
   void row_item(int64_t item) {
     const int64_t row_index = item / plan_.items_per_row;
@@ -67,25 +65,15 @@ class Quantizer {
     const Row row = source_.begin_row(row_index);
     if (!plan_.unit_fits_strip() && recipe_.scale_source == ScaleSource::dynamic) {
       for (int64_t unit = 0; unit < grid_.columns; ++unit) long_unit(row, unit);
-    } else if (plan_.items_per_row > 1) {
-      const int64_t begin = item % plan_.items_per_row * plan_.strip;
-      stretch(row, begin, std::min(begin + plan_.strip, codes_.columns()));
     } else {
-      stretch(row, 0, codes_.columns());
+      plan::for_each_strip(plan_, item, codes_.columns(), [&](int64_t column, int64_t count) {
+        strip(row, column, count);
+      });
     }
     const bool ends_row = item % plan_.items_per_row == plan_.items_per_row - 1;
     if (ends_row && recipe_.scale_source == ScaleSource::dynamic) {
-      scales_.write_row_pads(batch_of(row_index), scale_row_of(row_index));
-    }
-  }
-
-  // Columns [begin, end) in strips; where units are longer than strips, no strip crosses their border.
-  void stretch(const Row& row, int64_t begin, int64_t end) {
-    while (begin < end) {
-      int64_t count = std::min(plan_.strip, end - begin);
-      if (!plan_.unit_fits_strip()) count = std::min(count, plan_.unit - begin % plan_.unit);
-      strip(row, begin, count);
-      begin += count;
+      const plan::ScaleGrid::Position at = grid_.at(row_index, 0);
+      scales_.write_row_pads(at.batch, at.row);
     }
   }
 
@@ -98,22 +86,20 @@ class Quantizer {
       return;
     }
     // The strip's units; a longer unit counts as one.
-    const int64_t first_unit = column / grid_.unit_columns;
     const int64_t group = plan_.unit_fits_strip() ? plan_.unit : count;
     const int64_t units = (count + group - 1) / group;
-    const int64_t batch = batch_of(row.index);
-    const int64_t scale_row = scale_row_of(row.index);
+    const plan::ScaleGrid::Position at = grid_.at(row.index, column);
     Divisors divisors;
     if (recipe_.scale_source == ScaleSource::given) {
       for (int64_t u = 0; u < units; ++u) {
-        divisors.s[u] = scales_.load(batch, scale_row, first_unit + u);
+        divisors.s[u] = scales_.load(at.batch, at.row, at.column + u);
       }
       kernels_.make_divisors(recipe_.quotient, units, &divisors);
     } else {
       float amax[plan::kStripScales];
       std::fill_n(amax, units, 0.0F);
       absmax_(x, count, group, amax);
-      write_scales(batch, scale_row, first_unit, amax, units, &divisors);
+      write_scales(at, amax, units, &divisors);
     }
     encode(row.index, column, count, group, x, divisors, ahead(row.index, column, count, x));
   }
@@ -140,7 +126,7 @@ class Quantizer {
       absmax_(source_.span(row, column, count, &scratch), count, count, &amax);
     });
     Divisors divisors;
-    write_scales(batch_of(row.index), scale_row_of(row.index), unit, &amax, 1, &divisors);
+    write_scales(grid_.at(row.index, begin), &amax, 1, &divisors);
     for_strips(begin, end, [&](int64_t column, int64_t count) {
       Strip scratch;
       encode(row.index, column, count, count, source_.span(row, column, count, &scratch), divisors);
@@ -163,7 +149,7 @@ class Quantizer {
         absmax_(x, count, plan_.unit_fits_strip() ? plan_.unit : count, amax);
       });
       Divisors divisors;
-      write_scales(batch, scale_row, begin / plan_.unit, amax, units, &divisors);
+      write_scales(grid_.at(first, begin), amax, units, &divisors);
       for_tile(first, rows, begin, end,
                [&](int64_t row, int64_t column, int64_t count, const void* x) {
                  const int64_t group = plan_.unit_fits_strip() ? plan_.unit : count;
@@ -176,31 +162,32 @@ class Quantizer {
 
   // One scale for all: a maximum has no order, so threads may meet in any.
   void tensor() {
-    const int64_t items = codes_.rows() * plan_.items_per_row;
     std::atomic<float> amax{0.0F};
-    parallel_for(items, plan_.threads, [&](int64_t item) {
-      const int64_t row = item / plan_.items_per_row;
-      if (!exists(row)) return;
-      const int64_t column = item % plan_.items_per_row * plan_.strip;
-      const int64_t count = std::min(plan_.strip, codes_.columns() - column);
-      Strip scratch;
+    for_all_strips([&](int64_t, int64_t, int64_t count, const void* x) {
       float mine = 0.0F;
-      absmax_(source_.span(source_.begin_row(row), column, count, &scratch), count, count, &mine);
+      absmax_(x, count, count, &mine);
       float seen = amax.load(std::memory_order_relaxed);
       while (mine > seen && !amax.compare_exchange_weak(seen, mine, std::memory_order_relaxed)) {
       }
     });
     const float largest = amax.load(std::memory_order_relaxed);
     Divisors divisors;
-    write_scales(0, 0, 0, &largest, 1, &divisors);
-    parallel_for(items, plan_.threads, [&](int64_t item) {
+    write_scales({0, 0, 0}, &largest, 1, &divisors);
+    for_all_strips([&](int64_t row, int64_t column, int64_t count, const void* x) {
+      encode(row, column, count, count, x, divisors, ahead(row, column, count, x));
+    });
+  }
+
+  // visit(row, column, count, elements) for every strip of the tensor, in parallel.
+  template <class Visit>
+  void for_all_strips(Visit&& visit) {
+    parallel_for(codes_.rows() * plan_.items_per_row, plan_.threads, [&](int64_t item) {
       const int64_t row = item / plan_.items_per_row;
       if (!exists(row)) return;
-      const int64_t column = item % plan_.items_per_row * plan_.strip;
-      const int64_t count = std::min(plan_.strip, codes_.columns() - column);
-      Strip scratch;
-      const void* x = source_.span(source_.begin_row(row), column, count, &scratch);
-      encode(row, column, count, count, x, divisors, ahead(row, column, count, x));
+      plan::for_each_strip(plan_, item, codes_.columns(), [&](int64_t column, int64_t count) {
+        Strip scratch;
+        visit(row, column, count, source_.span(source_.begin_row(row), column, count, &scratch));
+      });
     });
   }
 
@@ -222,10 +209,11 @@ class Quantizer {
     for (int64_t c = begin; c < end; c += plan_.strip) visit(c, std::min(plan_.strip, end - c));
   }
 
-  void write_scales(int64_t batch, int64_t scale_row, int64_t unit, const float* amax,
-                    int64_t count, Divisors* divisors) {
+  // `count` scales side by side, from position `at`.
+  void write_scales(plan::ScaleGrid::Position at, const float* amax, int64_t count,
+                    Divisors* divisors) {
     kernels_.make_scales(rule_, recipe_.quotient, amax, count, divisors);
-    scales_.store(batch, scale_row, unit, divisors->s, count);
+    scales_.store(at.batch, at.row, at.column, divisors->s, count);
   }
 
   void encode(int64_t row, int64_t column, int64_t count, int64_t group, const void* x,
@@ -266,10 +254,23 @@ class Quantizer {
 
 }  // namespace
 
-void quantize(const RowSource& source, const Recipe& recipe, const TensorView& codes,
-              const TensorView& scales, const Exec& exec) {
+plan::CpuPlan make_plan(const Recipe& recipe, int64_t rows, int64_t columns, plan::RowUse use,
+                        const Exec& exec) {
+  // More threads than this a call only delay it.
+  constexpr int kMostThreads = 256;
+  const int wanted = exec.threads == 0 ? available_threads() : exec.threads;
+  return plan::plan_cpu(recipe, rows, columns, use, std::min(wanted, kMostThreads),
+                        resolve_target(exec.target));
+}
+
+Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                const TensorView& scales, const Exec& exec) {
   const ScopedFpEnv env;
-  Quantizer(source, recipe, codes, scales, exec).run();
+  Status status;
+  with_source(source, kernels(resolve_target(exec.target)), [&](const RowSource& rows) {
+    status = Quantizer(rows, recipe, codes, scales, exec).run();
+  });
+  return status;
 }
 
 }  // namespace rowscale::cpu

@@ -1,4 +1,6 @@
 // Scales from one layout and encoding to another; values stay.
+#include <fmt/format.h>
+
 #include "cpu/fp_env.hpp"
 #include "cpu/operators.hpp"
 #include "numerics/ue8m0.hpp"
@@ -24,30 +26,33 @@ struct Scales {
   plan::ScaleView view;
 };
 
-}  // namespace
-
-bool all_scales_are_ue8m0(const TensorView& codes, const TensorView& scales_in,
-                          const Recipe& recipe, ScalePosition* first_other) {
-  const Scales scales(codes, scales_in, recipe);
+Status check_powers_of_two(const Scales& scales) {
   for (int64_t b = 0; b < scales.batches(); ++b) {
     for (int64_t r = 0; r < scales.valid_rows(b); ++r) {
       for (int64_t c = 0; c < scales.grid.columns; ++c) {
         const float value = scales.view.load(b, r, c);
-        if (!numerics::is_ue8m0_value(value)) {
-          *first_other = {b, r, c, value};
-          return false;
-        }
+        if (numerics::is_ue8m0_value(value)) continue;
+        return {StatusCode::invalid_argument,
+                fmt::format("scales_in: expected powers of two (ue8m0_f32), got {} in batch {} at "
+                            "[{}, {}]",
+                            value, b, r, c)};
       }
     }
   }
-  return true;
+  return {};
 }
 
-void relayout_scales(const TensorView& codes, const TensorView& scales_in, const Recipe& recipe_in,
-                     const TensorView& scales_out, const Recipe& recipe_out, const Exec& /*exec*/) {
+}  // namespace
+
+Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
+                       const Recipe& recipe_in, const TensorView& scales_out,
+                       const Recipe& recipe_out, const Exec& /*exec*/) {
   const ScopedFpEnv env;
   const Scales in(codes, scales_in, recipe_in);
   const Scales out(codes, scales_out, recipe_out);
+  if (recipe_in.encoding == ScaleEncoding::ue8m0_f32) {
+    if (Status status = check_powers_of_two(in); !status.ok()) return status;
+  }
   for (int64_t b = 0; b < in.batches(); ++b) {
     for (int64_t r = 0; r < in.valid_rows(b); ++r) {
       for (int64_t c = 0; c < in.grid.columns; ++c) {
@@ -58,6 +63,7 @@ void relayout_scales(const TensorView& codes, const TensorView& scales_in, const
     }
     if (!in.rows.is_masked() && in.grid.rows > 0) out.view.write_pad_rows(b);
   }
+  return {};
 }
 
 }  // namespace rowscale::cpu

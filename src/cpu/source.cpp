@@ -25,13 +25,11 @@ const void* DequantizedSource::span(const Row& row, int64_t column, int64_t coun
   const std::byte* codes = codes_.read(row.index, column, count, code_copy);
   auto* y = static_cast<float*>(scratch);
   const auto decode = kernels_.decode[format_][index_of(DType::f32)];
-  const int64_t batch = row.index / codes_.rows_per_batch();
-  const int64_t scale_row = row.index % codes_.rows_per_batch() / grid_.unit_rows;
   // Unit by unit of the input's scales, whose borders need not be those of the output's.
   for (int64_t done = 0; done < count;) {
-    const int64_t unit = (column + done) / grid_.unit_columns;
-    const int64_t end = std::min(count, (unit + 1) * grid_.unit_columns - column);
-    const float scale = scales_.load(batch, scale_row, unit);
+    const plan::ScaleGrid::Position at = grid_.at(row.index, column + done);
+    const int64_t end = std::min(count, (at.column + 1) * grid_.unit_columns - column);
+    const float scale = scales_.load(at.batch, at.row, at.column);
     decode(reinterpret_cast<const uint8_t*>(codes) + done, end - done, end - done, &scale,
            y + done);
     done = end;

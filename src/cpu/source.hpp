@@ -9,6 +9,7 @@
 #include "plan/cpu_plan.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
+#include "plan/source.hpp"
 #include "rowscale/producers.hpp"
 
 namespace rowscale::cpu {
@@ -26,13 +27,14 @@ class RowSource {
   RowSource& operator=(const RowSource&) = delete;
   virtual ~RowSource() = default;
 
-  // The operator's input: gives rows, batches and masks.
+  // The source's input: gives rows, batches and masks.
   [[nodiscard]] virtual const plan::RowView& rows() const = 0;
   // Of the elements that span() hands out.
   [[nodiscard]] virtual DType dtype() const = 0;
   // Whether begin_row() must see the whole row first, so that one thread takes a row.
-  [[nodiscard]] virtual bool rows_are_whole() const { return false; }
+  [[nodiscard]] virtual plan::RowUse row_use() const { return plan::RowUse::parts; }
 
+  // Once a row, before its spans; a source whose rows are whole may change memory here.
   [[nodiscard]] virtual Row begin_row(int64_t row) const { return {row, 0.0F}; }
   // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of dtype())
   // or wherever they lie already. Asking again for the same elements gives the same values.
@@ -42,6 +44,11 @@ class RowSource {
     return nullptr;
   }
 };
+
+// Calls use(source) with the RowSource that a plan::Source describes, stored rows included; it lives as
+// long as the call.
+template <class Use>
+void with_source(const plan::Source& source, const Kernels& kernels, Use&& use);
 
 // Room for a strip of any dtype.
 struct alignas(64) Strip {
@@ -85,7 +92,7 @@ class RmsNormSource final : public RowSource {
   RmsNormSource(const Kernels& kernels, const TensorView& x, const RmsNorm& norm);
   [[nodiscard]] const plan::RowView& rows() const override { return x_; }
   [[nodiscard]] DType dtype() const override { return x_.dtype(); }
-  [[nodiscard]] bool rows_are_whole() const override { return true; }
+  [[nodiscard]] plan::RowUse row_use() const override { return plan::RowUse::whole; }
   // Adds and stores the residual, and sums the squares.
   [[nodiscard]] Row begin_row(int64_t row) const override;
   const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
@@ -148,7 +155,7 @@ class StoredSource final : public RowSource {
       : source_(source), row_out_(row_out) {}
   [[nodiscard]] const plan::RowView& rows() const override { return source_.rows(); }
   [[nodiscard]] DType dtype() const override { return source_.dtype(); }
-  [[nodiscard]] bool rows_are_whole() const override { return source_.rows_are_whole(); }
+  [[nodiscard]] plan::RowUse row_use() const override { return source_.row_use(); }
   [[nodiscard]] Row begin_row(int64_t row) const override { return source_.begin_row(row); }
   const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
 
@@ -156,5 +163,29 @@ class StoredSource final : public RowSource {
   const RowSource& source_;
   plan::RowView row_out_;
 };
+
+template <class Use>
+void with_source(const plan::Source& source, const Kernels& kernels, Use&& use) {
+  const auto maybe_stored = [&](const RowSource& rows) {
+    if (source.row_out.data == nullptr) return use(rows);
+    use(static_cast<const RowSource&>(StoredSource(rows, source.row_out)));
+  };
+  switch (source.kind) {
+    case plan::SourceKind::plain:
+      return maybe_stored(PlainSource(source.x));
+    case plan::SourceKind::dequantized:
+      return maybe_stored(DequantizedSource(kernels, source.x, source.scales, source.recipe));
+    case plan::SourceKind::rms_norm:
+      return maybe_stored(RmsNormSource(kernels, source.x, source.norm));
+    case plan::SourceKind::silu_mul:
+      return maybe_stored(GatedSource(kernels, source.x, Gate::silu));
+    case plan::SourceKind::gelu_tanh_mul:
+      return maybe_stored(GatedSource(kernels, source.x, Gate::gelu_tanh));
+    case plan::SourceKind::relu2:
+      return maybe_stored(Relu2Source(kernels, source.x));
+    case plan::SourceKind::swiglu_clamped:
+      return maybe_stored(SwigluSource(kernels, source.x, source.swiglu));
+  }
+}
 
 }  // namespace rowscale::cpu

@@ -9,12 +9,16 @@
 
 namespace rowscale::numerics {
 
+inline constexpr float kSwishCutoff = 87.0F;  // exp of less counts as 0
+inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
+inline constexpr float kGeluCubic = 0.044715F;
+
 // g * sigmoid(alpha * g). exp never sees a positive argument, so nothing overflows;
 // swish(+inf) = +inf, swish(-inf) is NaN.
 ROWSCALE_HD float swish(float g, float alpha) {
   const float w = mul(alpha, g);
   const float t = abs(w);
-  const float e = t > 87.0F ? 0.0F : exp(-t);
+  const float e = t > kSwishCutoff ? 0.0F : exp(-t);
   const float numerator = w < 0.0F ? mul(g, e) : g;
   return div(numerator, add(1.0F, e));
 }
@@ -22,7 +26,7 @@ ROWSCALE_HD float swish(float g, float alpha) {
 // The tanh form, with tanh(y) = 1 - 2 / (exp(2y) + 1).
 ROWSCALE_HD float gelu_tanh(float g) {
   const float cubed = mul(mul(g, g), g);
-  const float y = mul(0.7978845608F, fma(0.044715F, cubed, g));
+  const float y = mul(kGeluScale, fma(kGeluCubic, cubed, g));
   const float h = sub(1.0F, div(2.0F, add(exp(add(y, y)), 1.0F)));
   return mul(mul(0.5F, g), add(1.0F, h));
 }

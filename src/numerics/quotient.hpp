@@ -25,9 +25,28 @@ ROWSCALE_HD uint8_t encode(float y, NanRule nan) {
 // elements, then fused steps. Valid for scales in [2^-80, 2^96]; elsewhere divide. Below 2^-85 the
 // remainder q0 * s - x at the lowest midpoint of e5m2 is no longer exact; above 2^96 the low half of
 // a reciprocal is not. Proofs: tests/numerics/quotient_test.cpp, docs/numerics.md.
-ROWSCALE_HD bool fast_quotient_is_valid(float s) { return s >= 0x1p-80F && s <= 0x1p96F; }
+inline constexpr float kFastQuotientLowest = 0x1p-80F;
+inline constexpr float kFastQuotientHighest = 0x1p96F;
 
-// The quotient corrected by its own error: the right sign of zero, three steps.
+ROWSCALE_HD bool fast_quotient_is_valid(float s) {
+  return s >= kFastQuotientLowest && s <= kFastQuotientHighest;
+}
+
+// Larger scales up to kShrunkHighest: shrink scale and elements by this first, which is exact for
+// elements whose code is not 0.
+inline constexpr float kShrink = 0x1p-64F;
+inline constexpr float kShrunkHighest = 0x1p125F;
+
+// Magnitudes below s times this have code 0 in both formats, those above s times the other saturate:
+// raised or lowered to it their codes stay, and neither subnormal numbers nor infinities arise.
+inline constexpr float kLeastQuotient = 0x1p-20F;
+inline constexpr float kMostQuotient = 0x1p17F;
+
+// A quotient up to MAX times this still rounds to MAX.
+inline constexpr float kMaxSlack = 1.001F;
+
+// For code that keeps the sign in the number (a GPU's conversion instructions do). The quotient
+// corrected by its own error: the right sign of zero, three steps.
 struct FastDivisor {
   float s;
   float r;  // 1 / s, correctly rounded
@@ -44,7 +63,7 @@ ROWSCALE_HD float fast_quotient(float x, FastDivisor d) {
   return fma(fma(q0, d.s, -x), -d.r, q0);
 }
 
-// The product with a reciprocal of 48 bits: two steps, for finite magnitudes (x >= 0); the sign is
+// What the CPU kernels use. The product with a reciprocal of 48 bits: two steps, for finite magnitudes (x >= 0); the sign is
 // the caller's. A quotient may overflow to infinity.
 struct Reciprocal {
   float high;  // 1 / s, correctly rounded

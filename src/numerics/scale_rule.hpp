@@ -3,10 +3,18 @@
 #pragma once
 
 #include "numerics/fp.hpp"
+#include "numerics/fp8.hpp"
 #include "numerics/ue8m0.hpp"
 #include "rowscale/types.hpp"
 
 namespace rowscale::numerics {
+
+// The standard floors, as constants: computed by the compiler, in no one's rounding mode.
+template <class F>
+inline constexpr float kSmallestScale = 1.0F / (F::kMax * 512.0F);
+static_assert(std::bit_cast<uint32_t>(kSmallestScale<E4m3>) == 0x36924925U);
+inline constexpr float kSmallestAmax = 1e-10F;
+static_assert(std::bit_cast<uint32_t>(kSmallestAmax) == kUe8m0FloorBits);
 
 // A resolved recipe's rule for dynamic scales; floor is never `standard`.
 struct ScaleRule {

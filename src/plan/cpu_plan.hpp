@@ -1,12 +1,10 @@
 // How a CPU call walks its data: a value made from shapes alone, never from the data, and printable.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
-#include "cpu/kernels.hpp"
-#include "plan/row_view.hpp"
-#include "plan/scale_view.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
 
@@ -20,7 +18,7 @@ enum class Split { rows, blocks, tensor };
 // operator's scratch for them on the stack.
 inline constexpr int64_t kStripElements = 8192;
 // Scales of a strip that are held on the stack.
-inline constexpr int64_t kStripScales = cpu::kMaxGroups;
+inline constexpr int64_t kStripScales = 1024;
 
 struct CpuPlan {
   Split split = Split::rows;
@@ -36,8 +34,26 @@ struct CpuPlan {
 
 std::string to_string(const CpuPlan& plan);
 
-// rows_are_whole: a row's elements depend on the whole row (a norm), so a row is one item.
-CpuPlan plan_cpu(const Recipe& recipe, int64_t rows, int64_t columns, bool rows_are_whole,
-                 const Exec& exec);
+// What the rows of a source allow: to be taken in parts, or only whole (a norm's elements depend on the
+// whole row, so a row is one item).
+enum class RowUse { parts, whole };
+
+// threads >= 1; target is none but a target that the machine runs.
+CpuPlan plan_cpu(const Recipe& recipe, int64_t rows, int64_t columns, RowUse use, int64_t threads,
+                 Target target);
+
+// The strips of an item's row that are worked on one after the other: visit(column, count). No strip
+// crosses the border of units that are longer than strips.
+template <class Visit>
+void for_each_strip(const CpuPlan& plan, int64_t item, int64_t columns, Visit&& visit) {
+  int64_t begin = item % plan.items_per_row * plan.strip;
+  const int64_t end = plan.items_per_row > 1 ? std::min(begin + plan.strip, columns) : columns;
+  while (begin < end) {
+    int64_t count = std::min(plan.strip, end - begin);
+    if (!plan.unit_fits_strip()) count = std::min(count, plan.unit - begin % plan.unit);
+    visit(begin, count);
+    begin += count;
+  }
+}
 
 }  // namespace rowscale::plan

@@ -16,8 +16,9 @@ RowView::RowView(const TensorView& view)
   for (int i = 0; i + 1 < row_rank; ++i) batches_ *= view.shape[i];
 
   // A dimension that continues the one outside it is merged with it: fewer divisions an address.
-  const auto append = [&](Dimension* dims, int* rank, int64_t size, int64_t stride) {
-    if (size == 1) return;
+  const auto append = [&](Dimension* dims, int* rank, int64_t size, int64_t elements) {
+    if (size <= 1) return;  // its stride is never used, and may be anything
+    const int64_t stride = elements * element_bytes_;
     if (*rank > 0 && dims[*rank - 1].stride == size * stride) {
       dims[*rank - 1] = {dims[*rank - 1].size * size, stride};
     } else {
@@ -25,12 +26,16 @@ RowView::RowView(const TensorView& view)
     }
   };
   for (int i = 0; i < row_rank; ++i) {
-    append(row_dims_, &row_rank_, view.shape[i], view.strides[i] * element_bytes_);
+    append(row_dims_, &row_rank_, view.shape[i], view.strides[i]);
   }
   for (int i = row_rank; i < view.rank; ++i) {
-    append(outer_column_dims_, &outer_column_rank_, view.shape[i], view.strides[i] * element_bytes_);
+    append(outer_column_dims_, &outer_column_rank_, view.shape[i], view.strides[i]);
   }
-  if (outer_column_rank_ > 0) run_ = outer_column_dims_[--outer_column_rank_].size;
+  // The innermost columns lie side by side, unless a last dimension of size 1 hid that they do not.
+  if (outer_column_rank_ > 0 &&
+      outer_column_dims_[outer_column_rank_ - 1].stride == element_bytes_) {
+    run_ = outer_column_dims_[--outer_column_rank_].size;
+  }
 }
 
 int64_t RowView::valid_rows(int64_t batch) const {

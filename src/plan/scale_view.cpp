@@ -23,17 +23,20 @@ int64_t encoding_bytes(ScaleEncoding encoding) { return encoding == ScaleEncodin
 }  // namespace
 
 ScaleGrid::ScaleGrid(const Recipe& recipe, int64_t rows_per_batch, int64_t data_columns)
-    : unit_rows(1), unit_columns(std::max<int64_t>(data_columns, 1)), one_for_all(false) {
+    : data_rows(std::max<int64_t>(rows_per_batch, 1)),
+      unit_rows(1),
+      unit_columns(std::max<int64_t>(data_columns, 1)),
+      one_for_all(false) {
   switch (recipe.granularity) {
     case Granularity::per_tensor:
-      unit_rows = std::max<int64_t>(rows_per_batch, 1);
+      unit_rows = data_rows;
       one_for_all = true;
       break;
     case Granularity::per_token:
     case Granularity::per_channel:
       break;
     case Granularity::per_column:
-      unit_rows = std::max<int64_t>(rows_per_batch, 1);
+      unit_rows = data_rows;
       unit_columns = 1;
       one_for_all = true;
       break;
@@ -42,7 +45,7 @@ ScaleGrid::ScaleGrid(const Recipe& recipe, int64_t rows_per_batch, int64_t data_
       unit_columns = std::min(recipe.group_size, unit_columns);
       break;
     case Granularity::per_block:
-      unit_rows = std::min(recipe.block_rows, std::max<int64_t>(rows_per_batch, 1));
+      unit_rows = std::min(recipe.block_rows, data_rows);
       unit_columns = std::min(recipe.block_columns, unit_columns);
       break;
   }

@@ -13,6 +13,17 @@ namespace rowscale::plan {
 struct ScaleGrid {
   ScaleGrid(const Recipe& recipe, int64_t rows_per_batch, int64_t columns);
 
+  // Where the scale of an element stands. Rows count through all batches, as in
+  // RowView.
+  struct Position {
+    int64_t batch, row, column;
+  };
+  [[nodiscard]] Position at(int64_t data_row, int64_t data_column) const {
+    const int64_t batch = data_row / data_rows;
+    return {batch, data_row % data_rows / unit_rows, data_column / unit_columns};
+  }
+
+  int64_t data_rows;     // of a batch, at least 1
   int64_t unit_rows;     // rows of data a scale covers, at least 1
   int64_t unit_columns;  // columns of data a scale covers, at least 1
   int64_t rows;          // of the scale matrix of a batch

@@ -186,12 +186,12 @@ TEST(Check, RefusesWhatNoInputCouldSatisfy) {
 
 TEST(Check, FloorValues) {
   for (FloorKind kind : {FloorKind::amax, FloorKind::scale, FloorKind::if_zero}) {
-    for (float bad : {-1.0F, -0x1p-149F, INFINITY, -INFINITY, NAN}) {
+    for (float bad : {-0.0F, -1.0F, -0x1p-149F, INFINITY, -INFINITY, NAN}) {
       Recipe recipe = per_token();
       recipe.floor = {kind, bad};
-      expect_refused(recipe, {"recipe.floor.value", "finite value >= 0"});
+      expect_refused(recipe, {"recipe.floor.value", "finite value >= +0"});
     }
-    for (float good : {0.0F, -0.0F, 0x1p-149F, 3e38F}) {
+    for (float good : {0.0F, 0x1p-149F, 3e38F}) {
       Recipe recipe = per_token();
       recipe.floor = {kind, good};
       EXPECT_TRUE(check(recipe).ok()) << good;

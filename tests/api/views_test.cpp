@@ -239,6 +239,60 @@ TEST_P(Views, DequantizeIntoAndOutOfViews) {
   }
 }
 
+// Rows of more than one strip whose borders lie inside a run, written into runs of 2500 elements.
+TEST_P(Views, ManyColumnsIntoHeads) {
+  constexpr int64_t kRun = 2500;
+  const Shape shape = {5, 2, kRun};
+  const Shape strides = {3 * kRun, kRun + 3, 1};
+  const auto data = make_data(Data::normal, GetParam(), 2 * 5 * kRun, 14);
+  const TensorView x = view_of(data.data(), GetParam(), {2, 5 * kRun});
+  for (const Recipe& recipe : {per_token(), per_group(128), per_tensor(), per_block(2, 100),
+                               with(per_column(), ScaleSource::given)}) {
+    const CallOptions options = options_for(x, recipe);
+    const Outputs expected = run_quantize(x, recipe, options);
+    GuardedBuffer buffer(5 * 3 * kRun);
+    const TensorView codes =
+        strided(buffer.data(), code_dtype(recipe), shape, strides).as_rows({1}, {0, 2});
+    std::vector<std::byte> scales = expected.scales;
+    const TensorView scale_view = spec_of(codes, recipe).view(scales.data());
+    ASSERT_TRUE(quantize(x, recipe, codes, scale_view).ok());
+    EXPECT_TRUE(same_bytes(gather(codes), expected.codes)) << to_string(recipe);
+    EXPECT_TRUE(buffer.guards_are_unchanged());
+    EXPECT_EQ(buffer.content()[kRun], kPoison);  // between two rows
+
+    const auto y = run_dequantize(codes, scale_view, recipe, GetParam());
+    GuardedBuffer out(5 * 3 * kRun * size(), 1);
+    const TensorView y_heads = strided(out.data(), GetParam(), shape, strides).as_rows({1}, {0, 2});
+    ASSERT_TRUE(dequantize(view_of(expected.codes.data(), codes.dtype, {2, 5 * kRun}), scale_view,
+                           recipe, y_heads)
+                    .ok());
+    EXPECT_TRUE(same_bytes(gather(y_heads), y)) << to_string(recipe);
+    EXPECT_TRUE(out.guards_are_unchanged());
+  }
+  // A producer's row and its residual, too.
+  GuardedBuffer out(5 * 3 * kRun * size(), 1);
+  const TensorView y_heads = strided(out.data(), GetParam(), shape, strides).as_rows({1}, {0, 2});
+  const auto row =
+      call_into_rows(x, 5 * kRun, GetParam(), [&](const TensorView& y) { return relu2(x, y); });
+  ASSERT_TRUE(relu2(x, y_heads).ok());
+  EXPECT_TRUE(same_bytes(gather(y_heads), row));
+  const std::vector<float> weight(5 * kRun, 1.5F);
+  RmsNorm norm;
+  norm.weight = view_of(weight.data(), DType::f32, {5 * kRun});
+  auto residual = make_data(Data::normal, GetParam(), 2 * 5 * kRun, 15);
+  fill(y_heads, Data::normal, 15);  // the same residual in heads
+  norm.residual = view_of(residual.data(), GetParam(), {2, 5 * kRun});
+  ASSERT_TRUE(same_bytes(gather(y_heads), residual));
+  const auto normed = call_into_rows(x, 5 * kRun, GetParam(),
+                                     [&](const TensorView& y) { return rms_norm(x, norm, y); });
+  norm.residual = y_heads;
+  EXPECT_TRUE(same_bytes(call_into_rows(x, 5 * kRun, GetParam(),
+                                        [&](const TensorView& y) { return rms_norm(x, norm, y); }),
+                         normed));
+  EXPECT_TRUE(same_bytes(gather(y_heads), residual));
+  EXPECT_TRUE(out.guards_are_unchanged());
+}
+
 TEST_P(Views, Producers) {
   auto buffer = poisoned(4 * 6 * 60);
   const TensorView x = strided(buffer.data(), GetParam(), {4, 5, 50}, {6 * 60, 60, 1});

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cpu/kernels.hpp"
+#include "cpu/operators.hpp"
 #include "cpu/target.hpp"
 #include "plan/cpu_plan.hpp"
 #include "rowscale/rowscale.hpp"
@@ -30,6 +31,8 @@ std::map<std::string, uintptr_t> functions_of(const Kernels& k) {
   const auto add = [&](const std::string& name, auto* function) {
     functions[name] = reinterpret_cast<uintptr_t>(function);
   };
+  add("make_scales", k.make_scales);
+  add("make_divisors", k.make_divisors);
   for (int t = 0; t < cpu::kFloatTypes; ++t) {
     const std::string type = std::to_string(t);
     add("absmax" + type, k.absmax[t]);
@@ -71,7 +74,7 @@ TEST(Forcing, PlanNamesTheTarget) {
   for (Target target : supported_targets()) {
     Exec exec;
     exec.target = target;
-    const plan::CpuPlan plan = plan::plan_cpu(resolve(per_token()), 4, 256, false, exec);
+    const plan::CpuPlan plan = cpu::make_plan(resolve(per_token()), 4, 256, plan::RowUse::parts, exec);
     EXPECT_EQ(plan.target, target);
     const std::string expected = std::string("target=") + to_string(target) + " ";
     EXPECT_NE(plan::to_string(plan).find(expected), std::string::npos) << plan::to_string(plan);

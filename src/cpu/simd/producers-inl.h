@@ -11,6 +11,8 @@
 
 #include "cpu/kernels.hpp"
 #include "cpu/simd/float-inl.h"
+#include "numerics/activation.hpp"
+#include "numerics/exp.hpp"
 #include "numerics/rms_norm.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,20 +83,21 @@ HWY_NOINLINE void Norm(const void* z, int64_t n, float factor, const float* weig
 }
 
 HWY_INLINE VF Exp(VF argument) {
-  const VF rounder = Constant(0x1.8p23F);
-  const VF x = hn::Min(hn::Max(argument, Constant(-104.0F)), Constant(89.0F));
-  const VF shifted = hn::MulAdd(x, Constant(0x1.715476p+0F), rounder);
+  using C = numerics::ExpConstants;
+  const VF rounder = Constant(C::kRounder);
+  const VF x = hn::Min(hn::Max(argument, Constant(C::kLowest)), Constant(C::kHighest));
+  const VF shifted = hn::MulAdd(x, Constant(C::kLog2E), rounder);
   const VF n = hn::Sub(shifted, rounder);
-  VF f = hn::MulAdd(n, Constant(-0x1.62e4p-1F), x);
-  f = hn::MulAdd(n, Constant(-0x1.7f7d1cp-20F), f);
-  VF p = Constant(0x1.a0d2cep-13F);
-  p = hn::MulAdd(p, f, Constant(0x1.6e879cp-10F));
-  p = hn::MulAdd(p, f, Constant(0x1.11121p-7F));
-  p = hn::MulAdd(p, f, Constant(0x1.555382p-5F));
-  p = hn::MulAdd(p, f, Constant(0x1.555554p-3F));
-  p = hn::MulAdd(p, f, Constant(0.5F));
-  p = hn::MulAdd(p, f, Constant(1.0F));
-  p = hn::MulAdd(p, f, Constant(1.0F));
+  VF f = hn::MulAdd(n, Constant(C::kMinusLn2High), x);
+  f = hn::MulAdd(n, Constant(C::kMinusLn2Low), f);
+  VF p = Constant(C::kC7);
+  p = hn::MulAdd(p, f, Constant(C::kC6));
+  p = hn::MulAdd(p, f, Constant(C::kC5));
+  p = hn::MulAdd(p, f, Constant(C::kC4));
+  p = hn::MulAdd(p, f, Constant(C::kC3));
+  p = hn::MulAdd(p, f, Constant(C::kC2));
+  p = hn::MulAdd(p, f, Constant(C::kC1));
+  p = hn::MulAdd(p, f, Constant(C::kC0));
   const VI exponent = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, rounder));
   const VI half = hn::ShiftRight<1>(exponent);
   const VI bias = hn::Set(di, 127);
@@ -107,7 +110,7 @@ HWY_INLINE VF Exp(VF argument) {
 HWY_INLINE VF Swish(VF g, VF alpha) {
   const VF w = hn::Mul(alpha, g);
   const VF t = hn::Abs(w);
-  const VF e = hn::IfThenZeroElse(hn::Gt(t, Constant(87.0F)), Exp(hn::Neg(t)));
+  const VF e = hn::IfThenZeroElse(hn::Gt(t, Constant(numerics::kSwishCutoff)), Exp(hn::Neg(t)));
   const VF numerator = hn::IfThenElse(hn::Lt(w, hn::Zero(df)), hn::Mul(g, e), g);
   return hn::Div(numerator, hn::Add(Constant(1.0F), e));
 }
@@ -115,7 +118,7 @@ HWY_INLINE VF Swish(VF g, VF alpha) {
 HWY_INLINE VF GeluTanh(VF g) {
   const VF one = Constant(1.0F);
   const VF cubed = hn::Mul(hn::Mul(g, g), g);
-  const VF y = hn::Mul(Constant(0.7978845608F), hn::MulAdd(Constant(0.044715F), cubed, g));
+  const VF y = hn::Mul(Constant(numerics::kGeluScale), hn::MulAdd(Constant(numerics::kGeluCubic), cubed, g));
   const VF e = hn::Add(Exp(hn::Add(y, y)), one);
   const VF h = hn::Sub(one, hn::Div(Constant(2.0F), e));
   return hn::Mul(hn::Mul(Constant(0.5F), g), hn::Add(one, h));

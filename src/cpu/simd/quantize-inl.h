@@ -80,7 +80,7 @@ struct DivisorLanes {
         high(hn::Set(df, d.high[group])),
         low(hn::Set(df, d.low[group])),
         least(hn::Set(df, d.least[group])),
-        most(hn::Mul(least, hn::Set(df, kMostQuotient / kLeastQuotient))) {}
+        most(hn::Mul(least, hn::Set(df, numerics::kMostQuotient / numerics::kLeastQuotient))) {}
   VF s, high, low, least, most;
 };
 
@@ -116,7 +116,7 @@ HWY_INLINE void EncodeVector(const std::byte* p, const DivisorLanes& d, VU nan_c
                                hn::Set(di, static_cast<int32_t>(LargestNumber<kDivision>())));
     VF dividend = hn::Max(magnitude, d.least);
     if constexpr (kDivision == Division::fast_scaled) {
-      dividend = hn::Mul(dividend, hn::Set(df, kShrink));
+      dividend = hn::Mul(dividend, hn::Set(df, numerics::kShrink));
     }
     const VU magnitude_code = DivideMagnitudes<F, kDivision>(dividend, d);
     const VU sign = hn::ShiftRight<24>(hn::BitCast(du, x));
@@ -149,7 +149,7 @@ HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU na
       hn::RebindMask(d16x2, hn::Gt(hn::BitCast(di16x2, magnitude), hn::Set(di16x2, kLargest)));
   auto dividend = hn::Max(magnitude, least);
   if constexpr (kDivision == Division::fast_scaled) {
-    dividend = hn::Sub(dividend, hn::Set(d16x2, uint16_t{64 << 7}));  // exponents: times kShrink
+    dividend = hn::Sub(dividend, hn::Set(d16x2, uint16_t{64 << 7}));  // exponents: times numerics::kShrink
   }
   const VU pairs = hn::BitCast(du, dividend);
   const VF even = hn::BitCast(df, hn::ShiftLeft<16>(pairs));

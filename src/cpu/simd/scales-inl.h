@@ -50,20 +50,16 @@ HWY_INLINE VF MakeScale(const numerics::ScaleRule& rule, VF amax) {
 // What an element can be, if it is known.
 enum class Magnitude { any, bounded };
 
-// Of the scale and the elements for Division::fast_scaled; exact, since elements below `least` are
-// raised to it first.
-inline constexpr float kShrink = 0x1p-64F;
-
 HWY_INLINE VI Lanes(Division division) { return hn::Set(di, static_cast<int32_t>(division)); }
 
 template <Magnitude kMagnitude>
 HWY_INLINE void MakeDivisor(Quotient quotient, VF s, VF amax, float max, int64_t i,
                             Divisors* divisors) {
   const VF one = hn::Set(df, 1.0F);
-  const VF largest_fast = hn::Set(df, 0x1p96F);
+  const VF largest_fast = hn::Set(df, numerics::kFastQuotientHighest);
   const auto is_infinite = hn::Eq(s, hn::BitCast(df, hn::Set(du, numerics::kInfinity32)));
-  const auto is_large = hn::And(hn::Gt(s, largest_fast), hn::Le(s, hn::Set(df, 0x1p125F)));
-  const VF shrink = hn::IfThenElse(is_large, hn::Set(df, kShrink), one);
+  const auto is_large = hn::And(hn::Gt(s, largest_fast), hn::Le(s, hn::Set(df, numerics::kShrunkHighest)));
+  const VF shrink = hn::IfThenElse(is_large, hn::Set(df, numerics::kShrink), one);
   const VF divisor = hn::Mul(s, shrink);
   const VF high = hn::Div(one, divisor);
   // The numerator is exact. Of an infinite scale it is NaN, and 0 serves.
@@ -71,19 +67,18 @@ HWY_INLINE void MakeDivisor(Quotient quotient, VF s, VF amax, float max, int64_t
       quotient == Quotient::reciprocal
           ? hn::Zero(df)
           : hn::IfThenZeroElse(is_infinite, hn::Div(hn::NegMulAdd(divisor, high, one), divisor));
-  const VF least = hn::IfThenElse(is_infinite, one, hn::Mul(s, hn::Set(df, kLeastQuotient)));
+  const VF least = hn::IfThenElse(is_infinite, one, hn::Mul(s, hn::Set(df, numerics::kLeastQuotient)));
 
   const auto choose = [](auto mask, Division yes, VI no) HWY_ATTR {
     return hn::IfThenElse(hn::RebindMask(di, mask), Lanes(yes), no);
   };
-  const auto is_fast = hn::And(hn::Ge(s, hn::Set(df, 0x1p-80F)), hn::Le(s, largest_fast));
+  const auto is_fast = hn::And(hn::Ge(s, hn::Set(df, numerics::kFastQuotientLowest)), hn::Le(s, largest_fast));
   VI division =
       Lanes(quotient == Quotient::reciprocal ? Division::reciprocal : Division::exact);
   division = choose(is_fast, Division::fast_clamped, division);
   if (kMagnitude == Magnitude::bounded) {
-    // Up to a little above MAX a quotient still rounds to MAX.
     const VF largest = hn::Mul(hn::Max(amax, hn::Set(df, kTiny)), shrink);
-    const auto fits = hn::Le(hn::Mul(largest, high), hn::Set(df, max * 1.001F));
+    const auto fits = hn::Le(hn::Mul(largest, high), hn::Set(df, max * numerics::kMaxSlack));
     division = choose(hn::And(fits, is_fast), Division::fast, division);
     division = choose(hn::And(fits, is_large), Division::fast_scaled, division);
   }

@@ -1,0 +1,30 @@
+// Where the rows of a call come from, as a value: what api/ checks and every backend can read.
+#pragma once
+
+#include "rowscale/producers.hpp"
+#include "rowscale/recipe.hpp"
+#include "rowscale/tensor.hpp"
+
+namespace rowscale::plan {
+
+enum class SourceKind {
+  plain,        // x as it is
+  dequantized,  // codes x times scales, in fp32
+  rms_norm,
+  silu_mul,
+  gelu_tanh_mul,
+  relu2,
+  swiglu_clamped,
+};
+
+struct Source {
+  SourceKind kind = SourceKind::plain;
+  TensorView x;
+  TensorView scales;      // dequantized: of x
+  Recipe recipe;          // dequantized: of x
+  RmsNorm norm;           // rms_norm
+  SwigluClamped swiglu;   // swiglu_clamped
+  TensorView row_out;     // where each row is stored as it was made; no data: nowhere
+};
+
+}  // namespace rowscale::plan
