@@ -23,9 +23,9 @@ struct Workspace {
 struct Exec {
   void* stream = nullptr;  // CUDA tensors: a cudaStream_t; ignored on the CPU
   Workspace workspace;     // what the operator's workspace_bytes asks for; nothing on the CPU
-  // CPU threads, the caller's included; 0: as many as the process may run on. Workers are started when a
-  // call first wants them, and kept; while one call uses them, others run on their own thread alone. A
-  // call needs up to 160 KiB of its thread's stack.
+  // CPU threads, the caller's included; 0: as many as the process may run on. Workers are started
+  // when a call first wants them, and kept; while one call uses them, others run on their own
+  // thread alone. A call needs up to 160 KiB of its thread's stack.
   int threads = 1;
   Target target = Target::best;
   DependentLaunch dependent_launch = DependentLaunch::off;

@@ -6,9 +6,9 @@
 //
 // The fused operators take per_token, per_channel and per_group recipes, and given scales of every
 // granularity. Dynamic per_tensor and per_block scales need the whole tensor first: they are
-// refused; run the separate operator, then quantize. `row_out`, unless it is a default TensorView, receives the
-// unquantized row in the dtype of x, in the same pass. Profile vllm is refused by the fused
-// operators.
+// refused; run the separate operator, then quantize. `row_out`, unless it is a default TensorView,
+// receives the unquantized row in the dtype of x, in the same pass. Profile vllm is refused by the
+// fused operators.
 #pragma once
 
 #include "rowscale/exec.hpp"
@@ -25,8 +25,8 @@ struct RmsNorm {
   TensorView weight;  // [hidden], f32, f16 or bf16, contiguous; it need not have the dtype of x
   float eps = 1e-6F;  // any float: used as it is, by IEEE
   NormForm form = NormForm::standard;
-  // Absent (a default TensorView), or [..., hidden] in the dtype of x; z = r(x + residual) is normed and stored
-  // here. Overlaps no other tensor.
+  // Absent (a default TensorView), or [..., hidden] in the dtype of x; z = r(x + residual) is
+  // normed and stored here. Overlaps no other tensor.
   TensorView residual;
 };
 

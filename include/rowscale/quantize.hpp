@@ -5,9 +5,9 @@
 // Outputs overlap no input and not themselves, with the one exception that requantize names. Calls
 // are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors; they may
 // be made from any thread. Nothing is allocated or synchronised, except that CPU calls with
-// exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the message of
-// a failure is allocated. A failure is returned before any work is done. Strides and sizes reach less
-// than 2^56 bytes.
+// exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the message
+// of a failure is allocated. A failure is returned before any work is done. Strides and sizes reach
+// less than 2^56 bytes.
 //
 // Errors of every call: invalid_argument (the message names the parameter, what was expected and
 // what came), unsupported (no kernel in this build: a device or a forced target that is not there).

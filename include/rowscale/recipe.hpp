@@ -62,8 +62,8 @@ ROWSCALE_API Recipe per_block(int64_t rows, int64_t columns);
 //   vllm     per_tensor               zero becomes 1 / (MAX * 512) reciprocal  clamp_high
 //   vllm     per_token, per_channel   scale >= 1 / (MAX * 512)     divide      clamp_high
 //   vllm     per_group, per_block     amax >= 1e-10                divide      clamp_low
-// With given scales floor and bound are none (they act on scales that are computed), and profile vllm means reciprocal and clamp_high for every
-// granularity, as its static operator does.
+// With given scales floor and bound are none (they act on scales that are computed), and profile
+// vllm means reciprocal and clamp_high for every granularity, as its static operator does.
 ROWSCALE_API Recipe resolve(const Recipe& recipe);
 
 // invalid_argument, naming the field, for a recipe that no input could satisfy.
@@ -82,7 +82,7 @@ struct ROWSCALE_API ScaleSpec {
   int rank = 0;
   int64_t shape[kMaxRank] = {};
   int64_t strides[kMaxRank] = {};  // elements
-  int64_t storage = 0;     // elements an operator may touch: the least that must be there
+  int64_t storage = 0;             // elements an operator may touch: the least that must be there
   int64_t allocation = 0;  // elements to allocate: whole padded columns; zero what operators leave
 
   // A view of `data`, which holds at least `storage` elements.

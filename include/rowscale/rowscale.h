@@ -1,12 +1,13 @@
-/* The C interface of rowscale. Everything said of tensors, recipes, streams, ownership and errors in
- * the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp) holds here too; the
- * functions have the same names behind rs_.
+/* The C interface of rowscale. Everything said of tensors, recipes, streams, ownership and errors
+ * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp) holds here
+ * too; the functions have the same names behind rs_.
  *
- * Structs carry their own size, so that a newer library can read an older program's: start each with
- * its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their values.
+ * Structs carry their own size, so that a newer library can read an older program's: start each
+ * with its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their
+ * values.
  *
- * Every function may be called from any thread. Functions return RS_OK or a code, with a message for
- * the calling thread in rs_last_error(). */
+ * Every function may be called from any thread. Functions return RS_OK or a code, with a message
+ * for the calling thread in rs_last_error(). */
 #ifndef ROWSCALE_ROWSCALE_H_
 #define ROWSCALE_ROWSCALE_H_
 
@@ -72,7 +73,11 @@ typedef enum rs_floor_kind {
   RS_FLOOR_SCALE = 3,
   RS_FLOOR_IF_ZERO = 4
 } rs_floor_kind;
-typedef enum rs_bound_kind { RS_BOUND_NONE = 0, RS_BOUND_AMAX = 1, RS_BOUND_SCALE = 2 } rs_bound_kind;
+typedef enum rs_bound_kind {
+  RS_BOUND_NONE = 0,
+  RS_BOUND_AMAX = 1,
+  RS_BOUND_SCALE = 2
+} rs_bound_kind;
 typedef enum rs_quotient {
   RS_QUOTIENT_STANDARD = 0,
   RS_QUOTIENT_DIVIDE = 1,
@@ -113,7 +118,8 @@ typedef struct rs_tensor {
   int64_t strides[RS_MAX_RANK];
   const int32_t* row_counts;
 } rs_tensor;
-#define RS_TENSOR_INIT {sizeof(rs_tensor), NULL, 0, 0, 0, 0, 0, {0}, {0}, NULL}
+#define RS_TENSOR_INIT \
+  { sizeof(rs_tensor), NULL, 0, 0, 0, 0, 0, {0}, {0}, NULL }
 
 typedef struct rs_recipe {
   size_t struct_size;
@@ -133,7 +139,8 @@ typedef struct rs_recipe {
   int32_t nan_rule; /* rs_nan_rule */
   int32_t profile;  /* rs_profile */
 } rs_recipe;
-#define RS_RECIPE_INIT {sizeof(rs_recipe), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0f, 0, 0.0f, 0, 0, 0}
+#define RS_RECIPE_INIT \
+  { sizeof(rs_recipe), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0f, 0, 0.0f, 0, 0, 0 }
 
 /* NULL stands for the defaults: one thread, the best target. */
 typedef struct rs_exec {
@@ -145,7 +152,8 @@ typedef struct rs_exec {
   int32_t target;           /* rs_target */
   int32_t dependent_launch; /* rs_dependent_launch */
 } rs_exec;
-#define RS_EXEC_INIT {sizeof(rs_exec), NULL, NULL, 0, 1, 0, 0}
+#define RS_EXEC_INIT \
+  { sizeof(rs_exec), NULL, NULL, 0, 1, 0, 0 }
 
 /* storage: elements an operator may touch; allocation: elements to allocate. */
 typedef struct rs_scale_spec {
@@ -157,7 +165,8 @@ typedef struct rs_scale_spec {
   int64_t storage;
   int64_t allocation;
 } rs_scale_spec;
-#define RS_SCALE_SPEC_INIT {sizeof(rs_scale_spec), 0, 0, {0}, {0}, 0, 0}
+#define RS_SCALE_SPEC_INIT \
+  { sizeof(rs_scale_spec), 0, 0, {0}, {0}, 0, 0 }
 
 /* weight: [hidden]. residual: NULL, or the shape of x, updated in place. */
 typedef struct rs_rms_norm_args {
@@ -167,19 +176,21 @@ typedef struct rs_rms_norm_args {
   float eps;
   int32_t form; /* rs_norm_form */
 } rs_rms_norm_args;
-#define RS_RMS_NORM_ARGS_INIT {sizeof(rs_rms_norm_args), NULL, NULL, 1e-6f, 0}
+#define RS_RMS_NORM_ARGS_INIT \
+  { sizeof(rs_rms_norm_args), NULL, NULL, 1e-6f, 0 }
 
 typedef struct rs_swiglu_args {
   size_t struct_size;
   float alpha;
   float limit;
 } rs_swiglu_args;
-#define RS_SWIGLU_ARGS_INIT {sizeof(rs_swiglu_args), 1.702f, 7.0f}
+#define RS_SWIGLU_ARGS_INIT \
+  { sizeof(rs_swiglu_args), 1.702f, 7.0f }
 
 /* Version, commit, compilers and architectures, as --version prints them. Static storage. */
 RS_API const char* rs_version(void);
-/* What the last failed call of this thread said; "" before the first. Valid until this thread's next
- * call. */
+/* What the last failed call of this thread said; "" before the first. Valid until this thread's
+ * next call. */
 RS_API const char* rs_last_error(void);
 RS_API const char* rs_status_name(rs_status status);
 /* Bytes of an element; 0 for no dtype. */
@@ -204,8 +215,8 @@ RS_API rs_status rs_recipe_check(const rs_recipe* recipe);
 /* `out` may be `recipe`. */
 RS_API rs_status rs_recipe_resolve(const rs_recipe* recipe, rs_recipe* out);
 RS_API rs_status rs_recipe_parse(const char* text, rs_recipe* recipe);
-/* Writes at most `capacity` bytes, the last a zero, cutting a longer text; *needed (or NULL) is the size
- * of the whole. */
+/* Writes at most `capacity` bytes, the last a zero, cutting a longer text; *needed (or NULL) is the
+ * size of the whole. */
 RS_API rs_status rs_recipe_to_string(const rs_recipe* recipe, char* text, size_t capacity,
                                      size_t* needed);
 

@@ -10,11 +10,12 @@ namespace rowscale {
 
 enum class StatusCode : int {
   ok = 0,
-  invalid_argument = 1,  // a shape, dtype, stride, layout, pointer or value was refused before any work
-  unsupported = 2,       // a valid request for which this build has no kernel
-  no_device = 3,         // no such device, or a driver that is too old
-  device_error = 4,      // the device's runtime reported an error; the message carries its name
-  internal = 70,         // a fault of rowscale's own
+  invalid_argument =
+      1,             // a shape, dtype, stride, layout, pointer or value was refused before any work
+  unsupported = 2,   // a valid request for which this build has no kernel
+  no_device = 3,     // no such device, or a driver that is too old
+  device_error = 4,  // the device's runtime reported an error; the message carries its name
+  internal = 70,     // a fault of rowscale's own
 };
 
 // ok carries no message and costs no allocation. A failure says which parameter, what was expected

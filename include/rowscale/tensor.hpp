@@ -37,8 +37,8 @@ struct ROWSCALE_API TensorView {
   // Masked rows (mixture of experts): data is [batch..., rows, hidden], and only the first
   // row_counts[b] rows of batch b exist (clamped to 0 .. rows). One int32 a batch, on the tensor's
   // device, contiguous. Rows at or beyond the count are neither read nor written, nor are their
-  // scales. nullptr: all rows exist. Operators read it from their input (x or codes) and ignore it in
-  // other tensors. The counts themselves may not lie in an output.
+  // scales. nullptr: all rows exist. Operators read it from their input (x or codes) and ignore it
+  // in other tensors. The counts themselves may not lie in an output.
   const int32_t* row_counts = nullptr;
 
   static TensorView contiguous(void* data, DType dtype, std::initializer_list<int64_t> shape,
@@ -67,8 +67,9 @@ struct ROWSCALE_API TensorView {
   [[nodiscard]] int64_t columns() const;  // product of the column dimensions
 };
 
-ROWSCALE_API int64_t element_size(DType dtype);      // bytes
-ROWSCALE_API const char* to_string(DType dtype);     // "bf16"
-ROWSCALE_API std::string to_string(const TensorView& view);  // "bf16 [4, 128] strides [256, 1] on cpu"
+ROWSCALE_API int64_t element_size(DType dtype);   // bytes
+ROWSCALE_API const char* to_string(DType dtype);  // "bf16"
+ROWSCALE_API std::string to_string(
+    const TensorView& view);  // "bf16 [4, 128] strides [256, 1] on cpu"
 
 }  // namespace rowscale

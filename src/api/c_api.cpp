@@ -17,8 +17,8 @@ using api::invalid;
 using api::read;
 using api::read_optional;
 
-// Plain memory: it needs no destructor, so it serves threads and processes that are ending, and a call
-// without memory. Longer messages are cut.
+// Plain memory: it needs no destructor, so it serves threads and processes that are ending, and a
+// call without memory. Longer messages are cut.
 constexpr size_t kMessageBytes = 1024;
 thread_local char last_error[kMessageBytes];
 
@@ -100,9 +100,13 @@ rs_status run_separate(SeparateFunction function, const rs_tensor* x, const rs_t
 
 extern "C" {
 
-const char* rs_version(void) { return version(); }
+const char* rs_version(void) {
+  return version();
+}
 
-const char* rs_last_error(void) { return last_error; }
+const char* rs_last_error(void) {
+  return last_error;
+}
 
 const char* rs_status_name(rs_status status) {
   return to_string(static_cast<StatusCode>(status));
@@ -135,8 +139,8 @@ rs_status rs_tensor_contiguous(rs_tensor* tensor, const void* data, int32_t dtyp
     if (rs_element_size(dtype) == 0) {
       return invalid("dtype: expected an rs_dtype, got " + std::to_string(dtype));
     }
-    const TensorView view = TensorView::contiguous(
-        data, static_cast<DType>(dtype), std::span(shape, static_cast<size_t>(rank)));
+    const TensorView view = TensorView::contiguous(data, static_cast<DType>(dtype),
+                                                   std::span(shape, static_cast<size_t>(rank)));
     return api::write("tensor", view, tensor);
   });
 }
@@ -156,10 +160,18 @@ rs_status rs_tensor_as_rows(const rs_tensor* tensor, const int32_t* rows, int32_
   });
 }
 
-rs_status rs_recipe_per_tensor(rs_recipe* recipe) { return write_recipe(per_tensor(), recipe); }
-rs_status rs_recipe_per_token(rs_recipe* recipe) { return write_recipe(per_token(), recipe); }
-rs_status rs_recipe_per_channel(rs_recipe* recipe) { return write_recipe(per_channel(), recipe); }
-rs_status rs_recipe_per_column(rs_recipe* recipe) { return write_recipe(per_column(), recipe); }
+rs_status rs_recipe_per_tensor(rs_recipe* recipe) {
+  return write_recipe(per_tensor(), recipe);
+}
+rs_status rs_recipe_per_token(rs_recipe* recipe) {
+  return write_recipe(per_token(), recipe);
+}
+rs_status rs_recipe_per_channel(rs_recipe* recipe) {
+  return write_recipe(per_channel(), recipe);
+}
+rs_status rs_recipe_per_column(rs_recipe* recipe) {
+  return write_recipe(per_column(), recipe);
+}
 rs_status rs_recipe_per_group(rs_recipe* recipe, int64_t size) {
   return write_recipe(per_group(size), recipe);
 }

@@ -1,12 +1,13 @@
 #include "api/c_convert.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace rowscale::api {
 namespace {
 
-// Sizes in version 0.1, on the 64-bit machines that are served. They never change; a new field begins
-// at or behind them, never in the padding at the end of an old struct.
+// Sizes in version 0.1, on the 64-bit machines that are served. They never change; a new field
+// begins at or behind them, never in the padding at the end of an old struct.
 constexpr size_t kTensorSize = 176;
 constexpr size_t kRecipeSize = 80;
 constexpr size_t kExecSize = 48;

@@ -48,8 +48,8 @@ Status read_struct(const char* name, const Struct* theirs, size_t first_size, St
 template <class Struct>
 Status write_struct(const char* name, const Struct& ours, size_t first_size, Struct* theirs) {
   Struct ignored;
-  ROWSCALE_RETURN_IF_ERROR(read_struct(name, static_cast<const Struct*>(theirs), first_size,
-                                       &ignored));
+  ROWSCALE_RETURN_IF_ERROR(
+      read_struct(name, static_cast<const Struct*>(theirs), first_size, &ignored));
   const size_t size = theirs->struct_size;
   std::memcpy(theirs, &ours, std::min(size, sizeof(Struct)));
   theirs->struct_size = size;

@@ -16,9 +16,13 @@ std::string join(const int64_t* values, int count) {
   return fmt::format("[{}]", fmt::join(values, values + count, ", "));
 }
 
-std::string shape_of(const TensorView& view) { return join(view.shape, view.rank); }
+std::string shape_of(const TensorView& view) {
+  return join(view.shape, view.rank);
+}
 
-int row_rank(const TensorView& view) { return std::max(view.rank - view.column_rank, 0); }
+int row_rank(const TensorView& view) {
+  return std::max(view.rank - view.column_rank, 0);
+}
 
 bool is_empty(const TensorView& view) {
   return std::any_of(view.shape, view.shape + view.rank, [](int64_t n) { return n == 0; });
@@ -30,7 +34,8 @@ struct Extent {
   int64_t high = 0;
 };
 
-// False where the view reaches kMostBytes or more. Strides of dimensions of size 0 and 1 do not count.
+// False where the view reaches kMostBytes or more. Strides of dimensions of size 0 and 1 do not
+// count.
 bool extent_of(const TensorView& view, Extent* extent) {
   const int64_t size = element_size(view.dtype);
   *extent = {0, size};
@@ -104,8 +109,8 @@ Status check_shape(Named tensor) {
     }
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(view.shape[i], 1), &bytes) ||
         bytes >= kMostBytes) {
-      return invalid(fmt::format("{}: expected fewer than 2^52 elements, got shape {}", name,
-                                 shape_of(view)));
+      return invalid(
+          fmt::format("{}: expected fewer than 2^52 elements, got shape {}", name, shape_of(view)));
     }
   }
   return {};
@@ -120,13 +125,13 @@ Status check_data(Named tensor) {
                                join(view.strides, view.rank)));
   }
   if (view.columns() == 0 && view.rows() != 0) {
-    return invalid(fmt::format("{}: expected at least one column, got shape {}", name,
-                               shape_of(view)));
+    return invalid(
+        fmt::format("{}: expected at least one column, got shape {}", name, shape_of(view)));
   }
   if (is_empty(view)) return {};
   if (view.data == nullptr) {
-    return invalid(fmt::format("{}: expected data, got a null pointer for shape {}", name,
-                               shape_of(view)));
+    return invalid(
+        fmt::format("{}: expected data, got a null pointer for shape {}", name, shape_of(view)));
   }
   const int last = view.rank - 1;
   if (view.shape[last] != 1 && view.strides[last] != 1) {
@@ -181,8 +186,8 @@ Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe)
   // A 0-dimensional tensor is one scale.
   const bool scalar = view.rank == 0 && recipe.granularity == Granularity::per_tensor;
   if (view.rank < 0 || view.rank > kMaxRank || view.dtype != spec.dtype ||
-      (!scalar && (view.rank != spec.rank ||
-                   !std::equal(view.shape, view.shape + view.rank, spec.shape)))) {
+      (!scalar &&
+       (view.rank != spec.rank || !std::equal(view.shape, view.shape + view.rank, spec.shape)))) {
     return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
   }
   if (spec.storage == 0) return {};
@@ -219,9 +224,10 @@ Status check_no_self_overlap(Named output) {
   int64_t reach = 0;
   for (int i = 0; i < count; ++i) {
     if (dims[i].stride <= reach) {
-      return invalid(fmt::format("{}: expected elements that share no memory, got shape {} with "
-                                 "strides {}",
-                                 output.name, shape_of(view), join(view.strides, view.rank)));
+      return invalid(
+          fmt::format("{}: expected elements that share no memory, got shape {} with "
+                      "strides {}",
+                      output.name, shape_of(view), join(view.strides, view.rank)));
     }
     reach += (dims[i].size - 1) * dims[i].stride;
   }

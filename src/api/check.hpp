@@ -13,8 +13,8 @@
 
 namespace rowscale::api {
 
-// rows: of data, whose gaps between rows may belong to another tensor. scales: pads are written too, so
-// everything from the first to the last element counts.
+// rows: of data, whose gaps between rows may belong to another tensor. scales: pads are written
+// too, so everything from the first to the last element counts.
 enum class Role { rows, scales };
 
 // A tensor argument and its name in messages.
@@ -25,8 +25,8 @@ struct Named {
 };
 
 // Returns from the calling function unless the expression is ok.
-#define ROWSCALE_RETURN_IF_ERROR(expression)                   \
-  do {                                                         \
+#define ROWSCALE_RETURN_IF_ERROR(expression)                          \
+  do {                                                                \
     if (Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)
 
@@ -61,6 +61,8 @@ Status check_disjoint_codes(Named codes, Named scales, const Recipe& recipe,
                             std::initializer_list<Named> inputs);
 
 // An optional tensor that was not given: a default TensorView.
-inline bool is_absent(const TensorView& view) { return view.data == nullptr && view.rank == 0; }
+inline bool is_absent(const TensorView& view) {
+  return view.data == nullptr && view.rank == 0;
+}
 
 }  // namespace rowscale::api

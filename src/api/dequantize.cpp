@@ -6,8 +6,8 @@ namespace rowscale {
 
 using api::Named;
 
-Status dequantize(const TensorView& codes_view, const TensorView& scales_view,
-                  const Recipe& recipe, const TensorView& y_view, const Exec& exec) {
+Status dequantize(const TensorView& codes_view, const TensorView& scales_view, const Recipe& recipe,
+                  const TensorView& y_view, const Exec& exec) {
   const Named codes{"codes", codes_view};
   const Named scales{"scales", scales_view, api::Role::scales};
   const Named y{"y", y_view};

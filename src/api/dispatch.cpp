@@ -14,8 +14,9 @@ Status check_target(Target target) {
   for (Target supported : supported_targets()) {
     names += std::string(names.empty() ? "" : ", ") + to_string(supported);
   }
-  return {StatusCode::unsupported, fmt::format("exec.target: this build and machine have {}, got {}",
-                                               names, to_string(target))};
+  return {
+      StatusCode::unsupported,
+      fmt::format("exec.target: this build and machine have {}, got {}", names, to_string(target))};
 }
 
 // call(): the CPU's operator.

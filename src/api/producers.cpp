@@ -44,8 +44,8 @@ Status check_norm(const RmsNorm& norm, Named x) {
                                to_string(norm.weight)));
   }
   if (norm.form != NormForm::standard && norm.form != NormForm::gemma) {
-    return invalid(fmt::format("norm.form: expected standard or gemma, got {}",
-                               static_cast<int>(norm.form)));
+    return invalid(
+        fmt::format("norm.form: expected standard or gemma, got {}", static_cast<int>(norm.form)));
   }
   if (api::is_absent(norm.residual)) return {};
   return check_row({"norm.residual", norm.residual}, x, x.view.columns());
@@ -57,16 +57,17 @@ Status check_fused_recipe(const Recipe& recipe) {
                               (recipe.granularity == Granularity::per_tensor ||
                                recipe.granularity == Granularity::per_block);
   if (needs_all_rows) {
-    return invalid(fmt::format("recipe.granularity: expected per_token, per_channel, per_group or "
-                               "given scales in a fused operator, got dynamic {}: run the separate "
-                               "operator, then quantize",
-                               api::word_of(recipe.granularity)));
+    return invalid(
+        fmt::format("recipe.granularity: expected per_token, per_channel, per_group or "
+                    "given scales in a fused operator, got dynamic {}: run the separate "
+                    "operator, then quantize",
+                    api::word_of(recipe.granularity)));
   }
   if (recipe.profile != Profile::rowscale) {
-    return {StatusCode::unsupported, fmt::format("recipe.profile: the fused operators have {}, got "
-                                                 "{}",
-                                                 api::word_of(Profile::rowscale),
-                                                 api::word_of(recipe.profile))};
+    return {StatusCode::unsupported,
+            fmt::format("recipe.profile: the fused operators have {}, got "
+                        "{}",
+                        api::word_of(Profile::rowscale), api::word_of(recipe.profile))};
   }
   return {};
 }
@@ -110,11 +111,9 @@ Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe
   if (!api::is_absent(source.row_out)) {
     ROWSCALE_RETURN_IF_ERROR(check_row(row_out, x, columns));
   }
-  ROWSCALE_RETURN_IF_ERROR(
-      api::check_exec({x, codes, scales, row_out, weight, residual}, exec));
+  ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales, row_out, weight, residual}, exec));
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x, weight}));
-  ROWSCALE_RETURN_IF_ERROR(
-      api::check_disjoint({row_out, residual}, {x, weight, codes, scales}));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({row_out, residual}, {x, weight, codes, scales}));
   return api::run_quantize(source, recipe, codes_view, scales_view, exec);
 }
 

@@ -33,15 +33,15 @@ Floor standard_floor(const Recipe& recipe) {
 }
 
 Quotient standard_quotient(const Recipe& recipe) {
-  const bool is_static = recipe.scale_source == ScaleSource::given ||
-                         recipe.granularity == Granularity::per_tensor;
+  const bool is_static =
+      recipe.scale_source == ScaleSource::given || recipe.granularity == Granularity::per_tensor;
   return recipe.profile == Profile::vllm && is_static ? Quotient::reciprocal : Quotient::divide;
 }
 
 NanRule standard_nan(const Recipe& recipe) {
   if (recipe.profile == Profile::rowscale) return NanRule::propagate;
-  const bool is_grouped = recipe.granularity == Granularity::per_group ||
-                          recipe.granularity == Granularity::per_block;
+  const bool is_grouped =
+      recipe.granularity == Granularity::per_group || recipe.granularity == Granularity::per_block;
   return is_grouped && recipe.scale_source == ScaleSource::dynamic ? NanRule::clamp_low
                                                                    : NanRule::clamp_high;
 }
@@ -54,9 +54,15 @@ Recipe of(Granularity granularity) {
 
 }  // namespace
 
-Recipe per_tensor() { return of(Granularity::per_tensor); }
-Recipe per_token() { return of(Granularity::per_token); }
-Recipe per_channel() { return of(Granularity::per_channel); }
+Recipe per_tensor() {
+  return of(Granularity::per_tensor);
+}
+Recipe per_token() {
+  return of(Granularity::per_token);
+}
+Recipe per_channel() {
+  return of(Granularity::per_channel);
+}
 
 Recipe per_column() {
   Recipe recipe = of(Granularity::per_column);

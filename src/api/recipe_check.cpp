@@ -14,8 +14,8 @@ using api::invalid;
 template <class Enum>
 Status check_word(const char* field, Enum value) {
   if (api::word_of(value) != nullptr) return {};
-  return invalid(fmt::format("recipe.{}: expected one of {}, got {}", field,
-                             api::all_words<Enum>(), static_cast<int>(value)));
+  return invalid(fmt::format("recipe.{}: expected one of {}, got {}", field, api::all_words<Enum>(),
+                             static_cast<int>(value)));
 }
 
 Status check_words(const Recipe& r) {
@@ -48,8 +48,8 @@ Status check_layout(const Recipe& r) {
     return invalid(fmt::format("recipe.encoding: expected ue8m0_packed with per_group only, got {}",
                                api::word_of(r.granularity)));
   }
-  const bool is_column = r.layout == ScaleLayout::column_major ||
-                         r.layout == ScaleLayout::column_major_tma;
+  const bool is_column =
+      r.layout == ScaleLayout::column_major || r.layout == ScaleLayout::column_major_tma;
   if (is_column && r.granularity != Granularity::per_group) {
     return invalid(fmt::format("recipe.layout: expected row_major for {}, got {}",
                                api::word_of(r.granularity), api::word_of(r.layout)));

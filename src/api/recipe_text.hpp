@@ -18,10 +18,10 @@ struct Word {
 template <class Enum>
 struct Words;
 
-#define ROWSCALE_WORDS(Enum, ...)                         \
-  template <>                                             \
-  struct Words<Enum> {                                    \
-    static constexpr Word<Enum> all[] = {__VA_ARGS__};    \
+#define ROWSCALE_WORDS(Enum, ...)                      \
+  template <>                                          \
+  struct Words<Enum> {                                 \
+    static constexpr Word<Enum> all[] = {__VA_ARGS__}; \
   }
 
 ROWSCALE_WORDS(Granularity, {Granularity::per_tensor, "per_tensor"},

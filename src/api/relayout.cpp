@@ -23,9 +23,10 @@ Status check_recipes(const Recipe& in, const Recipe& out) {
                                to_string(in), to_string(out)));
   }
   if (in.encoding == ScaleEncoding::f32 && out.encoding != ScaleEncoding::f32) {
-    return invalid(fmt::format("recipe_out.encoding: expected f32, as recipe_in has, got {}: a "
-                               "scale that changes needs other codes, use requantize",
-                               word_of(out.encoding)));
+    return invalid(
+        fmt::format("recipe_out.encoding: expected f32, as recipe_in has, got {}: a "
+                    "scale that changes needs other codes, use requantize",
+                    word_of(out.encoding)));
   }
   return {};
 }
@@ -47,8 +48,7 @@ Status relayout_scales(const TensorView& codes, const TensorView& scales_in_view
   }
   TensorView counts_only = codes;  // its data are not used
   counts_only.data = nullptr;
-  ROWSCALE_RETURN_IF_ERROR(
-      api::check_disjoint({scales_out}, {scales_in, {"codes", counts_only}}));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({scales_out}, {scales_in, {"codes", counts_only}}));
 
   return api::run_relayout(codes, scales_in_view, recipe_in, scales_out_view, recipe_out, exec);
 }

@@ -57,8 +57,8 @@ Status scale_spec(const TensorView& codes, const Recipe& recipe, ScaleSpec* out)
     if (row_rank > 0) append(grid.rows, strides.row);
     append(strides.columns, strides.column);
   }
-  const bool is_empty = std::any_of(spec.shape, spec.shape + spec.rank,
-                                    [](int64_t size) { return size == 0; });
+  const bool is_empty =
+      std::any_of(spec.shape, spec.shape + spec.rank, [](int64_t size) { return size == 0; });
   if (!is_empty) {
     spec.storage = (batches - 1) * strides.batch + (grid.rows - 1) * strides.row +
                    (strides.columns - 1) * strides.column + 1;

@@ -146,9 +146,8 @@ const char* to_string(DType dtype) {
 
 std::string to_string(const TensorView& view) {
   if (view.rank < 0 || view.rank > kMaxRank) return "an invalid view";
-  const std::string device = view.device.type == DeviceType::cpu
-                                 ? "cpu"
-                                 : fmt::format("cuda:{}", view.device.index);
+  const std::string device =
+      view.device.type == DeviceType::cpu ? "cpu" : fmt::format("cuda:{}", view.device.index);
   return fmt::format("{} [{}] strides [{}] on {}", to_string(view.dtype),
                      fmt::join(view.shape, view.shape + view.rank, ", "),
                      fmt::join(view.strides, view.strides + view.rank, ", "), device);

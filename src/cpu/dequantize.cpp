@@ -18,8 +18,8 @@ plan::CpuPlan plan_elementwise(Recipe recipe, const plan::RowView& rows, plan::R
 
 }  // namespace
 
-Status dequantize(const TensorView& codes_view, const TensorView& scales_view,
-                  const Recipe& recipe, const TensorView& y_view, const Exec& exec) {
+Status dequantize(const TensorView& codes_view, const TensorView& scales_view, const Recipe& recipe,
+                  const TensorView& y_view, const Exec& exec) {
   const ScopedFpEnv env;
   const plan::RowView codes(codes_view);
   const plan::RowView y(y_view);

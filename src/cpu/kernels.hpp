@@ -14,14 +14,14 @@
 
 namespace rowscale::cpu {
 
-// How a group's elements are divided by its scale. All but the last two take the same time, within a
-// few hundredths, whatever the scale and the elements; dynamic scales use no others, but for scales
-// below 2^-80, which the floors of all granularities except per_channel prevent.
+// How a group's elements are divided by its scale. All but the last two take the same time, within
+// a few hundredths, whatever the scale and the elements; dynamic scales use no others, but for
+// scales below 2^-80, which the floors of all granularities except per_channel prevent.
 enum class Division : int32_t {
-  fast,          // numerics::fast_magnitude_quotient, where no code saturates: no clamp is needed
+  fast,  // numerics::fast_magnitude_quotient, where no code saturates: no clamp is needed; an
+         // infinite scale too: 0 for finite elements, NaN for infinite ones
   fast_clamped,  // numerics::fast_magnitude_quotient
   fast_scaled,   // as fast, for scales above 2^96: both sides times 2^-64 first
-  infinite,      // an infinite scale: 0 for finite elements, NaN for infinite ones
   exact,         // an IEEE division, for scales where the fast form is not valid
   reciprocal,    // x * (1 / s) for such scales, where the recipe's quotient is `reciprocal`
 };
@@ -31,9 +31,10 @@ inline constexpr int64_t kMaxGroups = plan::kStripScales;
 // The scales of up to kMaxGroups groups and how to divide by them.
 struct Divisors {
   float s[kMaxGroups];
-  float high[kMaxGroups];   // numerics::Reciprocal, of s * 2^-64 for fast_scaled; low is 0 where the
-  float low[kMaxGroups];    // quotient is `reciprocal`: the fast forms then give x * (1 / s)
-  float least[kMaxGroups];  // s * numerics::kLeastQuotient
+  float high[kMaxGroups];  // numerics::Reciprocal, of s * 2^-64 for fast_scaled; low is 0 where the
+  float low[kMaxGroups];   // quotient is `reciprocal`: the fast forms then give x * (1 / s)
+  float least[kMaxGroups];      // s * numerics::kLeastQuotient
+  int32_t largest[kMaxGroups];  // pattern of the largest magnitude whose quotient is a number
   Division division[kMaxGroups];
 };
 
@@ -42,8 +43,12 @@ inline constexpr int kFloatTypes = 3;
 inline constexpr int kFormats = 2;
 static_assert(static_cast<int>(DType::f32) == 0 && static_cast<int>(DType::f16) == 1 &&
               static_cast<int>(DType::bf16) == 2);
-inline int index_of(DType dtype) { return static_cast<int>(dtype); }
-inline int index_of(Format format) { return static_cast<int>(format); }
+inline int index_of(DType dtype) {
+  return static_cast<int>(dtype);
+}
+inline int index_of(Format format) {
+  return static_cast<int>(format);
+}
 
 enum class Gate : int32_t { silu = 0, gelu_tanh = 1 };
 
@@ -53,8 +58,8 @@ using AbsmaxFunction = void (*)(const void* x, int64_t n, int64_t group, float* 
 // `ahead`: bytes from x to what will be read next, fetched into the cache meanwhile; 0 for nothing.
 using EncodeFunction = void (*)(const void* x, int64_t n, int64_t group, const Divisors& divisors,
                                 NanRule nan, int64_t ahead, uint8_t* codes);
-using DecodeFunction = void (*)(const uint8_t* codes, int64_t n, int64_t group,
-                                const float* scales, void* y);
+using DecodeFunction = void (*)(const uint8_t* codes, int64_t n, int64_t group, const float* scales,
+                                void* y);
 
 struct Kernels {
   Target target;
@@ -73,10 +78,10 @@ struct Kernels {
                                                 Quotient quotient, NanRule nan, uint8_t* codes);
 
   // Producers. T is the dtype of x, z and y.
-  void (*widen[kFloatTypes])(const void* x, int64_t n, float* y);                      // to fp32
+  void (*widen[kFloatTypes])(const void* x, int64_t n, float* y);                     // to fp32
   void (*add[kFloatTypes])(const void* x, const void* residual, int64_t n, void* z);  // r(x + res)
-  // lanes[(k / 8) mod 256] += the chunks of z[0 .. n); n is a multiple of 8 * 256 unless it ends the
-  // row (numerics/rms_norm.hpp).
+  // lanes[(k / 8) mod 256] += the chunks of z[0 .. n); n is a multiple of 8 * 256 unless it ends
+  // the row (numerics/rms_norm.hpp).
   void (*sum_squares[kFloatTypes])(const void* z, int64_t n, float* lanes);
   void (*norm[kFloatTypes])(const void* z, int64_t n, float factor, const float* weight,
                             NormForm form, void* y);

@@ -63,8 +63,8 @@ class Pool {
   }
 
  private:
-  // As many as the system lets us; with fewer the work takes longer. Workers take no signals: handlers
-  // stay with the program's own threads.
+  // As many as the system lets us; with fewer the work takes longer. Workers take no signals:
+  // handlers stay with the program's own threads.
   void start_workers(int count) {
     sigset_t all, before;
     sigfillset(&all);
@@ -109,13 +109,15 @@ class Pool {
   int active_ = 0;
 };
 
-// Threads do not survive fork(), and a lock may have been held: the child forgets the pool and makes one
-// of its own. Pools are never destroyed, since their threads may wait in them while the process ends.
+// Threads do not survive fork(), and a lock may have been held: the child forgets the pool and
+// makes one of its own. Pools are never destroyed, since their threads may wait in them while the
+// process ends.
 std::atomic<Pool*> current_pool{nullptr};
 
 // nullptr without memory.
 Pool* pool() {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
   static_cast<void>(registered);
   Pool* seen = current_pool.load(std::memory_order_acquire);
   if (seen != nullptr) return seen;

@@ -13,10 +13,13 @@ namespace rowscale::cpu {
 namespace {
 
 numerics::ScaleRule scale_rule(const Recipe& recipe) {
-  const float max =
-      recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax;
-  return {max,           recipe.floor.kind, recipe.floor.value, recipe.bound.kind,
-          recipe.bound.value, recipe.encoding};
+  const float max = recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax;
+  return {max,
+          recipe.floor.kind,
+          recipe.floor.value,
+          recipe.bound.kind,
+          recipe.bound.value,
+          recipe.encoding};
 }
 
 // One call: what it reads, how it walks, where it writes.
@@ -66,9 +69,8 @@ class Quantizer {
     if (!plan_.unit_fits_strip() && recipe_.scale_source == ScaleSource::dynamic) {
       for (int64_t unit = 0; unit < grid_.columns; ++unit) long_unit(row, unit);
     } else {
-      plan::for_each_strip(plan_, item, codes_.columns(), [&](int64_t column, int64_t count) {
-        strip(row, column, count);
-      });
+      plan::for_each_strip(plan_, item, codes_.columns(),
+                           [&](int64_t column, int64_t count) { strip(row, column, count); });
     }
     const bool ends_row = item % plan_.items_per_row == plan_.items_per_row - 1;
     if (ends_row && recipe_.scale_source == ScaleSource::dynamic) {
@@ -136,8 +138,8 @@ class Quantizer {
   // The tiles of one row of blocks, as many side by side as a strip holds.
   void block_row(int64_t batch, int64_t scale_row) {
     const int64_t first = batch * codes_.rows_per_batch() + scale_row * grid_.unit_rows;
-    const int64_t rows = std::min(grid_.unit_rows,
-                                  source_.rows().valid_rows(batch) - scale_row * grid_.unit_rows);
+    const int64_t rows =
+        std::min(grid_.unit_rows, source_.rows().valid_rows(batch) - scale_row * grid_.unit_rows);
     if (rows <= 0) return;
     const int64_t width = std::max(plan_.strip, plan_.unit);
     for (int64_t begin = 0; begin < codes_.columns(); begin += width) {

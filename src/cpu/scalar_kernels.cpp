@@ -58,8 +58,8 @@ void encode(const void* x, int64_t n, int64_t group, const Divisors& divisors, N
             int64_t /*ahead*/, uint8_t* codes) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t g = i / group;
-    const Quotient quotient = divisors.division[g] == Division::reciprocal ? Quotient::reciprocal
-                                                                           : Quotient::divide;
+    const Quotient quotient =
+        divisors.division[g] == Division::reciprocal ? Quotient::reciprocal : Quotient::divide;
     codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), divisors.s[g], quotient), nan);
   }
 }

@@ -1,6 +1,6 @@
-// The SIMD targets: this file is compiled again for each by Highway's foreach_target.h. Only targets
-// with a native fma are built (below them Highway's MulAdd rounds twice), so SSE is left out and the
-// scalar reference runs there. Highway's mandatory baseline stays empty.
+// The SIMD targets: this file is compiled again for each by Highway's foreach_target.h. Only
+// targets with a native fma are built (below them Highway's MulAdd rounds twice), so SSE is left
+// out and the scalar reference runs there. Highway's mandatory baseline stays empty.
 #include "cpu/kernels.hpp"
 
 #undef HWY_DISABLED_TARGETS

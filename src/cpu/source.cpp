@@ -100,16 +100,14 @@ const void* Relu2Source::span(const Row& row, int64_t column, int64_t count, voi
   return scratch;
 }
 
-const void* SwigluSource::span(const Row& row, int64_t column, int64_t count,
-                               void* scratch) const {
+const void* SwigluSource::span(const Row& row, int64_t column, int64_t count, void* scratch) const {
   Strip x_copy[2];
   const void* pairs = x_.read(row.index, 2 * column, 2 * count, x_copy);
   kernels_.swiglu[index_of(x_.dtype())](pairs, count, params_.alpha, params_.limit, scratch);
   return scratch;
 }
 
-const void* StoredSource::span(const Row& row, int64_t column, int64_t count,
-                               void* scratch) const {
+const void* StoredSource::span(const Row& row, int64_t column, int64_t count, void* scratch) const {
   // The source may write straight into the output where that is contiguous.
   void* target = row_out_.write_target(row.index, column, count, scratch);
   const void* values = source_.span(row, column, count, target);

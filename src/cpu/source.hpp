@@ -36,8 +36,9 @@ class RowSource {
 
   // Once a row, before its spans; a source whose rows are whole may change memory here.
   [[nodiscard]] virtual Row begin_row(int64_t row) const { return {row, 0.0F}; }
-  // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of dtype())
-  // or wherever they lie already. Asking again for the same elements gives the same values.
+  // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of
+  // dtype()) or wherever they lie already. Asking again for the same elements gives the same
+  // values.
   virtual const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const = 0;
   // Where span() would read first, if it would only read: worth fetching ahead. Otherwise nullptr.
   [[nodiscard]] virtual const std::byte* location(int64_t /*row*/, int64_t /*column*/) const {
@@ -45,8 +46,8 @@ class RowSource {
   }
 };
 
-// Calls use(source) with the RowSource that a plan::Source describes, stored rows included; it lives as
-// long as the call.
+// Calls use(source) with the RowSource that a plan::Source describes, stored rows included; it
+// lives as long as the call.
 template <class Use>
 void with_source(const plan::Source& source, const Kernels& kernels, Use&& use);
 

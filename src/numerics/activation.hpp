@@ -9,7 +9,7 @@
 
 namespace rowscale::numerics {
 
-inline constexpr float kSwishCutoff = 87.0F;  // exp of less counts as 0
+inline constexpr float kSwishCutoff = 87.0F;        // exp of less counts as 0
 inline constexpr float kGeluScale = 0.7978845608F;  // sqrt(2 / pi)
 inline constexpr float kGeluCubic = 0.044715F;
 

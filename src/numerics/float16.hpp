@@ -12,9 +12,13 @@ struct Fp16 {
   uint16_t bits;
 };
 
-ROWSCALE_HD float to_f32(float x) { return x; }
+ROWSCALE_HD float to_f32(float x) {
+  return x;
+}
 
-ROWSCALE_HD float to_f32(Bf16 x) { return from_bits(static_cast<uint32_t>(x.bits) << 16); }
+ROWSCALE_HD float to_f32(Bf16 x) {
+  return from_bits(static_cast<uint32_t>(x.bits) << 16);
+}
 
 ROWSCALE_HD float to_f32(Fp16 x) {
   const uint32_t sign = (x.bits & 0x8000U) << 16;

@@ -12,7 +12,8 @@ ROWSCALE_HD float quotient(float x, float s, Quotient quotient) {
   return quotient == Quotient::reciprocal ? mul(x, div(1.0F, s)) : div(x, s);
 }
 
-// `nan` is propagate, clamp_high or clamp_low. Only a NaN needs the rule: encode saturates the rest.
+// `nan` is propagate, clamp_high or clamp_low. Only a NaN needs the rule: encode saturates the
+// rest.
 template <class F>
 ROWSCALE_HD uint8_t encode(float y, NanRule nan) {
   if (nan != NanRule::propagate && is_nan(y)) {
@@ -23,8 +24,8 @@ ROWSCALE_HD uint8_t encode(float y, NanRule nan) {
 
 // Shortcuts for x / s that have the same codes and no slow path: one or two divisions for all
 // elements, then fused steps. Valid for scales in [2^-80, 2^96]; elsewhere divide. Below 2^-85 the
-// remainder q0 * s - x at the lowest midpoint of e5m2 is no longer exact; above 2^96 the low half of
-// a reciprocal is not. Proofs: tests/numerics/quotient_test.cpp, docs/numerics.md.
+// remainder q0 * s - x at the lowest midpoint of e5m2 is no longer exact; above 2^96 the low half
+// of a reciprocal is not. Proofs: tests/numerics/quotient_test.cpp, docs/numerics.md.
 inline constexpr float kFastQuotientLowest = 0x1p-80F;
 inline constexpr float kFastQuotientHighest = 0x1p96F;
 
@@ -37,8 +38,9 @@ ROWSCALE_HD bool fast_quotient_is_valid(float s) {
 inline constexpr float kShrink = 0x1p-64F;
 inline constexpr float kShrunkHighest = 0x1p125F;
 
-// Magnitudes below s times this have code 0 in both formats, those above s times the other saturate:
-// raised or lowered to it their codes stay, and neither subnormal numbers nor infinities arise.
+// Magnitudes below s times this have code 0 in both formats, those above s times the other
+// saturate: raised or lowered to it their codes stay, and neither subnormal numbers nor infinities
+// arise.
 inline constexpr float kLeastQuotient = 0x1p-20F;
 inline constexpr float kMostQuotient = 0x1p17F;
 
@@ -52,7 +54,9 @@ struct FastDivisor {
   float r;  // 1 / s, correctly rounded
 };
 
-ROWSCALE_HD FastDivisor make_fast_divisor(float s) { return {s, div(1.0F, s)}; }
+ROWSCALE_HD FastDivisor make_fast_divisor(float s) {
+  return {s, div(1.0F, s)};
+}
 
 ROWSCALE_HD float fast_quotient(float x, FastDivisor d) {
   constexpr float kFloatMax = 0x1.fffffep127F;
@@ -63,8 +67,8 @@ ROWSCALE_HD float fast_quotient(float x, FastDivisor d) {
   return fma(fma(q0, d.s, -x), -d.r, q0);
 }
 
-// What the CPU kernels use. The product with a reciprocal of 48 bits: two steps, for finite magnitudes (x >= 0); the sign is
-// the caller's. A quotient may overflow to infinity.
+// What the CPU kernels use. The product with a reciprocal of 48 bits: two steps, for finite
+// magnitudes (x >= 0); the sign is the caller's. A quotient may overflow to infinity.
 struct Reciprocal {
   float high;  // 1 / s, correctly rounded
   float low;   // 1 / s - high, correctly rounded: the remainder 1 - s * high is exact in fp32

@@ -14,7 +14,9 @@ inline constexpr int kTreeChunk = 8;
 inline constexpr int kTreeLanes = 256;
 
 // One more element of a chunk. A chunk starts from 0; absent elements count as 0.
-ROWSCALE_HD float add_square(float chunk, float z) { return fma(z, z, chunk); }
+ROWSCALE_HD float add_square(float chunk, float z) {
+  return fma(z, z, chunk);
+}
 
 // lanes[0 .. 256) -> their sum; the array is used up.
 ROWSCALE_HD float reduce_tree(float* lanes) {

@@ -33,8 +33,9 @@ ROWSCALE_HD float apply_bound(float x, float bound) {
   return limit < x ? limit : x;
 }
 
-// amax >= 0 and no NaN. The result is what a float encoding stores and what the data are divided by;
-// for the UE8M0 encodings it is a power of two or infinity, and its exponent field is their byte.
+// amax >= 0 and no NaN. The result is what a float encoding stores and what the data are divided
+// by; for the UE8M0 encodings it is a power of two or infinity, and its exponent field is their
+// byte.
 ROWSCALE_HD float make_scale(const ScaleRule& rule, float amax) {
   if (rule.bound == BoundKind::amax) amax = apply_bound(amax, rule.bound_value);
   if (rule.floor == FloorKind::amax) amax = amax > rule.floor_value ? amax : rule.floor_value;

@@ -9,8 +9,8 @@ inline constexpr uint8_t kUe8m0Nan = 255;
 // The smallest scale that is rounded up; the floor that all users of the encoding share.
 inline constexpr uint32_t kUe8m0FloorBits = 0x2EDBE6FFU;  // 1e-10
 
-// The smallest power of two that is not below max(s, 1e-10); s is no NaN. By exponent bits and never
-// through log2, which is wrong near powers of two. An infinite s gives 255.
+// The smallest power of two that is not below max(s, 1e-10); s is no NaN. By exponent bits and
+// never through log2, which is wrong near powers of two. An infinite s gives 255.
 ROWSCALE_HD uint8_t ue8m0_round_up(float s) {
   const float floor = from_bits(kUe8m0FloorBits);
   const uint32_t b = to_bits(s > floor ? s : floor);

@@ -1,4 +1,5 @@
-// How a CPU call walks its data: a value made from shapes alone, never from the data, and printable.
+// How a CPU call walks its data: a value made from shapes alone, never from the data, and
+// printable.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +25,8 @@ struct CpuPlan {
   Split split = Split::rows;
   Target target = Target::scalar;
   int threads = 1;
-  int64_t unit = 1;   // columns that share a scale
-  int64_t strip = 1;  // columns a step; whole units where a unit fits
+  int64_t unit = 1;           // columns that share a scale
+  int64_t strip = 1;          // columns a step; whole units where a unit fits
   int64_t items_per_row = 1;  // a thread takes a strip of a row at a time, or (1) the whole row
   friend bool operator==(const CpuPlan&, const CpuPlan&) = default;
 
@@ -34,16 +35,16 @@ struct CpuPlan {
 
 std::string to_string(const CpuPlan& plan);
 
-// What the rows of a source allow: to be taken in parts, or only whole (a norm's elements depend on the
-// whole row, so a row is one item).
+// What the rows of a source allow: to be taken in parts, or only whole (a norm's elements depend on
+// the whole row, so a row is one item).
 enum class RowUse { parts, whole };
 
 // threads >= 1; target is none but a target that the machine runs.
 CpuPlan plan_cpu(const Recipe& recipe, int64_t rows, int64_t columns, RowUse use, int64_t threads,
                  Target target);
 
-// The strips of an item's row that are worked on one after the other: visit(column, count). No strip
-// crosses the border of units that are longer than strips.
+// The strips of an item's row that are worked on one after the other: visit(column, count). No
+// strip crosses the border of units that are longer than strips.
 template <class Visit>
 void for_each_strip(const CpuPlan& plan, int64_t item, int64_t columns, Visit&& visit) {
   int64_t begin = item % plan.items_per_row * plan.strip;

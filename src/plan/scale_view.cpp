@@ -11,14 +11,20 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "packed scales are addressed by byte");
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-constexpr int64_t round_up(int64_t a, int64_t multiple) { return ceil_div(a, multiple) * multiple; }
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+constexpr int64_t round_up(int64_t a, int64_t multiple) {
+  return ceil_div(a, multiple) * multiple;
+}
 
 constexpr int64_t kPackedGroups = 4;  // exponent bytes in a word
 constexpr int64_t kTmaBytes = 16;     // alignment of a column for the tensor memory accelerator
-constexpr int64_t kBlockK4 = 4;       // cuBLASLt reads rows of 128x128 block scales in multiples of 4
+constexpr int64_t kBlockK4 = 4;  // cuBLASLt reads rows of 128x128 block scales in multiples of 4
 
-int64_t encoding_bytes(ScaleEncoding encoding) { return encoding == ScaleEncoding::ue8m0 ? 1 : 4; }
+int64_t encoding_bytes(ScaleEncoding encoding) {
+  return encoding == ScaleEncoding::ue8m0 ? 1 : 4;
+}
 
 }  // namespace
 
@@ -92,8 +98,8 @@ ScaleView::ScaleView(const Recipe& recipe, const ScaleGrid& grid, void* data)
 }
 
 std::byte* ScaleView::address(int64_t batch, int64_t row, int64_t column) const {
-  return data_ + (batch * strides_.batch + row * strides_.row + column * strides_.column) *
-                     element_bytes_;
+  return data_ +
+         (batch * strides_.batch + row * strides_.row + column * strides_.column) * element_bytes_;
 }
 
 float ScaleView::load(int64_t batch, int64_t row, int64_t column) const {

@@ -31,8 +31,8 @@ struct ScaleGrid {
   bool one_for_all;  // per_tensor, per_column: the matrix is the same for every batch
 };
 
-// How the matrix of one batch lies in memory, in elements of its dtype. `columns` counts elements: for
-// packed scales the words of a row.
+// How the matrix of one batch lies in memory, in elements of its dtype. `columns` counts elements:
+// for packed scales the words of a row.
 struct ScaleStrides {
   int64_t columns;
   int64_t batch;
@@ -52,8 +52,8 @@ class ScaleView {
   // `count` scales of a row; UE8M0 encodings take values of theirs (numerics::is_ue8m0_value).
   void store(int64_t batch, int64_t row, int64_t column, const float* values, int64_t count) const;
 
-  // Zeros beside the scales of a row: the absent groups of a packed row's last word, the pad columns
-  // of block_k4 (none after a batch's last row: nothing is written beyond its last scale).
+  // Zeros beside the scales of a row: the absent groups of a packed row's last word, the pad
+  // columns of block_k4 (none after a batch's last row: nothing is written beyond its last scale).
   void write_row_pads(int64_t batch, int64_t row) const;
   // Zeros in the pad rows of column_major_tma and packed scales, those below the end of a batch's
   // last column.

@@ -20,11 +20,11 @@ enum class SourceKind {
 struct Source {
   SourceKind kind = SourceKind::plain;
   TensorView x;
-  TensorView scales;      // dequantized: of x
-  Recipe recipe;          // dequantized: of x
-  RmsNorm norm;           // rms_norm
-  SwigluClamped swiglu;   // swiglu_clamped
-  TensorView row_out;     // where each row is stored as it was made; no data: nowhere
+  TensorView scales;     // dequantized: of x
+  Recipe recipe;         // dequantized: of x
+  RmsNorm norm;          // rms_norm
+  SwigluClamped swiglu;  // swiglu_clamped
+  TensorView row_out;    // where each row is stored as it was made; no data: nowhere
 };
 
 }  // namespace rowscale::plan

@@ -1,6 +1,7 @@
 // Public bug reports about strides, layouts and what an operator must refuse: docs/bug-cases.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>

@@ -1,6 +1,7 @@
 // Public bug reports about scales, each with its stated input and right value: docs/bug-cases.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>

@@ -1,6 +1,7 @@
 // Public bug reports about shapes, tails and paddings: docs/bug-cases.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>

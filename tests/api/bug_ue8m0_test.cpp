@@ -1,6 +1,7 @@
 // Public bug reports about scales that are powers of two: docs/bug-cases.md.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>

@@ -1,6 +1,7 @@
 // Every operator of rowscale.h gives the bytes of its C++ counterpart.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <vector>

@@ -2,6 +2,7 @@
 // and the strides that are accepted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>

@@ -2,6 +2,7 @@
 // scales.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// What must hold for any input, whatever the implementation: random shapes, recipes and data, checked
-// with long double arithmetic and with the formats' definition. rapidcheck shrinks a failure to a small
-// one and prints it.
+// What must hold for any input, whatever the implementation: random shapes, recipes and data,
+// checked with long double arithmetic and with the formats' definition. rapidcheck shrinks a
+// failure to a small one and prints it.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -49,7 +49,8 @@ Problem any_problem() {
   Problem p;
   p.rows = *rc::gen::inRange<int64_t>(1, 7);
   p.columns = *rc::gen::inRange<int64_t>(1, 300);
-  p.x = *rc::gen::container<std::vector<float>>(static_cast<size_t>(p.rows * p.columns), any_value());
+  p.x =
+      *rc::gen::container<std::vector<float>>(static_cast<size_t>(p.rows * p.columns), any_value());
   const auto size = rc::gen::inRange<int64_t>(1, 130);
   std::vector<Recipe> recipes = test::all_recipes(*size, *rc::gen::inRange<int64_t>(1, 9), *size);
   std::erase_if(recipes, [](const Recipe& r) { return r.scale_source == ScaleSource::given; });
@@ -71,8 +72,7 @@ Result run(const Problem& p) {
   result.codes.resize(p.x.size());
   result.scales.resize(p.x.size());
   const auto x = TensorView::contiguous(p.x.data(), DType::f32, {p.rows, p.columns});
-  const auto codes =
-      TensorView::contiguous(result.codes.data(), code_type, {p.rows, p.columns});
+  const auto codes = TensorView::contiguous(result.codes.data(), code_type, {p.rows, p.columns});
   ScaleSpec spec;
   RC_ASSERT(scale_spec(codes, p.recipe, &spec).ok());
   std::vector<int32_t> storage(static_cast<size_t>(spec.allocation));

@@ -2,6 +2,7 @@
 // side in one buffer, recipes of fused operators, ambiguous scales.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>

@@ -2,6 +2,7 @@
 // view is written (or, with poison around it, read).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>

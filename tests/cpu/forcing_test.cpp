@@ -74,7 +74,8 @@ TEST(Forcing, PlanNamesTheTarget) {
   for (Target target : supported_targets()) {
     Exec exec;
     exec.target = target;
-    const plan::CpuPlan plan = cpu::make_plan(resolve(per_token()), 4, 256, plan::RowUse::parts, exec);
+    const plan::CpuPlan plan =
+        cpu::make_plan(resolve(per_token()), 4, 256, plan::RowUse::parts, exec);
     EXPECT_EQ(plan.target, target);
     const std::string expected = std::string("target=") + to_string(target) + " ";
     EXPECT_NE(plan::to_string(plan).find(expected), std::string::npos) << plan::to_string(plan);

@@ -2,6 +2,7 @@
 // flush-to-zero and denormals-are-zero, on the calling thread and on workers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -2,6 +2,7 @@
 // small in memory, because only the pages that are touched exist.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>

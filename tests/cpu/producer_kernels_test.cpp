@@ -1,6 +1,7 @@
 // The producers' kernels: every SIMD table against the scalar one over dense patterns.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>

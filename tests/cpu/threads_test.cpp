@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/parallel.hpp"
 #include "cpu/operators.hpp"
+#include "cpu/parallel.hpp"
 #include "plan/cpu_plan.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/recipes.hpp"
@@ -58,12 +58,15 @@ TEST(Threads, AnyNumberGivesTheSameBits) {
 TEST(Threads, PlansUseThem) {
   Exec exec;
   exec.threads = 3;
-  const plan::CpuPlan wide = cpu::make_plan(resolve(per_group(128)), 1, 400000, plan::RowUse::parts, exec);
+  const plan::CpuPlan wide =
+      cpu::make_plan(resolve(per_group(128)), 1, 400000, plan::RowUse::parts, exec);
   EXPECT_EQ(wide.threads, 3);
   EXPECT_GT(wide.items_per_row, 3);
-  const plan::CpuPlan many = cpu::make_plan(resolve(per_token()), 4000, 130, plan::RowUse::parts, exec);
+  const plan::CpuPlan many =
+      cpu::make_plan(resolve(per_token()), 4000, 130, plan::RowUse::parts, exec);
   EXPECT_EQ(many.threads, 3);
-  const plan::CpuPlan small = cpu::make_plan(resolve(per_token()), 1, 16, plan::RowUse::parts, exec);
+  const plan::CpuPlan small =
+      cpu::make_plan(resolve(per_token()), 1, 16, plan::RowUse::parts, exec);
   EXPECT_EQ(small.threads, 1);
 }
 

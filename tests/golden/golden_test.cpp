@@ -210,7 +210,9 @@ TEST_P(Golden, EveryTargetGivesTheModelsBytes) {
 INSTANTIATE_TEST_SUITE_P(Files, Golden, testing::ValuesIn(golden_files()),
                          [](const auto& test) { return test.param; });
 
-TEST(GoldenFiles, AreThere) { EXPECT_GE(golden_files().size(), 300U); }
+TEST(GoldenFiles, AreThere) {
+  EXPECT_GE(golden_files().size(), 300U);
+}
 
 }  // namespace
 }  // namespace rowscale

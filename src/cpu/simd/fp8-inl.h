@@ -67,12 +67,13 @@ template <class F>
 HWY_INLINE VU EncodeLanes(VF y, VU nan_code) {
   const VU bits = hn::BitCast(du, y);
   const VU code = EncodeMagnitudes<F>(hn::Min(hn::Abs(y), hn::Set(df, F::kMax)));
-  const VU signed_code =
-      BitSelect(hn::Set(du, 0x7FU), code, hn::ShiftRight<24>(bits));
+  const VU signed_code = BitSelect(hn::Set(du, 0x7FU), code, hn::ShiftRight<24>(bits));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(y)), nan_code, signed_code);
 }
 
-HWY_INLINE void StoreCodes(VU codes, uint8_t* p) { hn::StoreU(hn::TruncateTo(d8, codes), d8, p); }
+HWY_INLINE void StoreCodes(VU codes, uint8_t* p) {
+  hn::StoreU(hn::TruncateTo(d8, codes), d8, p);
+}
 
 HWY_INLINE void StoreCodes(VU codes, uint8_t* p, int64_t count) {
   if (HWY_LIKELY(count == kLanes)) {

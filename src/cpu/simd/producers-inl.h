@@ -18,7 +18,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace rowscale::cpu::HWY_NAMESPACE {
 
-HWY_INLINE VF Constant(float x) { return hn::Set(df, x); }
+HWY_INLINE VF Constant(float x) {
+  return hn::Set(df, x);
+}
 
 template <class T>
 HWY_NOINLINE void Widen(const void* x, int64_t n, float* y) {
@@ -118,7 +120,8 @@ HWY_INLINE VF Swish(VF g, VF alpha) {
 HWY_INLINE VF GeluTanh(VF g) {
   const VF one = Constant(1.0F);
   const VF cubed = hn::Mul(hn::Mul(g, g), g);
-  const VF y = hn::Mul(Constant(numerics::kGeluScale), hn::MulAdd(Constant(numerics::kGeluCubic), cubed, g));
+  const VF y =
+      hn::Mul(Constant(numerics::kGeluScale), hn::MulAdd(Constant(numerics::kGeluCubic), cubed, g));
   const VF e = hn::Add(Exp(hn::Add(y, y)), one);
   const VF h = hn::Sub(one, hn::Div(Constant(2.0F), e));
   return hn::Mul(hn::Mul(Constant(0.5F), g), hn::Add(one, h));

@@ -17,8 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace rowscale::cpu::HWY_NAMESPACE {
 
-// The largest pattern of |x| that is no NaN, as an integer: patterns of magnitudes are in order. 16-bit
-// types stay 16-bit, with twice the elements a vector.
+// The largest pattern of |x| that is no NaN, as an integer: patterns of magnitudes are in order.
+// 16-bit types stay 16-bit, with twice the elements a vector.
 template <class T>
 HWY_INLINE int32_t MaxMagnitude(const void* x, int64_t n) {
   using Lane = std::conditional_t<std::is_same_v<T, float>, int32_t, int16_t>;
@@ -69,7 +69,9 @@ template <class T>
 HWY_NOINLINE void Absmax(const void* x, int64_t n, int64_t group, float* amax) {
   for (int64_t begin = 0; begin < n; begin += group, ++amax) {
     const int32_t max = MaxMagnitude<T>(At<T>(x, begin), std::min(group, n - begin));
-    *amax = std::max(*amax, ToMagnitude<T>(max));
+    // As integers: a comparison of subnormal numbers is slow on some machines.
+    const float magnitude = ToMagnitude<T>(max);
+    if (std::bit_cast<int32_t>(magnitude) > std::bit_cast<int32_t>(*amax)) *amax = magnitude;
   }
 }
 
@@ -80,8 +82,10 @@ struct DivisorLanes {
         high(hn::Set(df, d.high[group])),
         low(hn::Set(df, d.low[group])),
         least(hn::Set(df, d.least[group])),
-        most(hn::Mul(least, hn::Set(df, numerics::kMostQuotient / numerics::kLeastQuotient))) {}
+        most(hn::Mul(least, hn::Set(df, numerics::kMostQuotient / numerics::kLeastQuotient))),
+        largest(hn::Set(di, d.largest[group])) {}
   VF s, high, low, least, most;
+  VI largest;
 };
 
 // Codes of x / s for magnitudes of x that are at least `least`, in the lowest bytes; what a NaN or,
@@ -92,12 +96,6 @@ HWY_INLINE VU DivideMagnitudes(VF x, const DivisorLanes& d) {
   VF q = hn::MulAdd(x, d.high, hn::Mul(x, d.low));
   if constexpr (kDivision == Division::fast_clamped) q = hn::Min(q, hn::Set(df, F::kMax));
   return EncodeMagnitudes<F>(q);
-}
-
-// The largest pattern of a magnitude whose quotient is a number.
-template <Division kDivision>
-constexpr uint32_t LargestNumber() {
-  return kDivision == Division::infinite ? numerics::kInfinity32 - 1 : numerics::kInfinity32;
 }
 
 // kLanes elements.
@@ -112,8 +110,7 @@ HWY_INLINE void EncodeVector(const std::byte* p, const DivisorLanes& d, VU nan_c
     StoreCodes(EncodeLanes<F>(hn::Mul(x, r), nan_code), codes);
   } else {
     const VF magnitude = hn::Abs(x);
-    const auto is_nan = hn::Gt(hn::BitCast(di, magnitude),
-                               hn::Set(di, static_cast<int32_t>(LargestNumber<kDivision>())));
+    const auto is_nan = hn::Gt(hn::BitCast(di, magnitude), d.largest);
     VF dividend = hn::Max(magnitude, d.least);
     if constexpr (kDivision == Division::fast_scaled) {
       dividend = hn::Mul(dividend, hn::Set(df, numerics::kShrink));
@@ -126,8 +123,8 @@ HWY_INLINE void EncodeVector(const std::byte* p, const DivisorLanes& d, VU nan_c
 }
 
 // 2 * kLanes bf16 elements. A 32-bit lane holds two: its upper half is the magnitude of the odd one
-// as fp32 at once, and the even one's after a shift. Sign, NaN and the least magnitude are looked at
-// in 16-bit lanes, twice as many a vector.
+// as fp32 at once, and the even one's after a shift. Sign, NaN and the least magnitude are looked
+// at in 16-bit lanes, twice as many a vector.
 template <class F, Division kDivision>
 HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU nan_code,
                                 uint8_t* codes) {
@@ -140,16 +137,17 @@ HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU na
   const VU upper_half = hn::Set(du, 0xFFFF0000U);
   // Cut to bf16, it is still above half of the least.
   const auto least = in_both_halves(hn::And(hn::BitCast(du, d.least), upper_half));
+  const auto largest = in_both_halves(hn::And(hn::BitCast(du, d.largest), upper_half));
   const auto nan16 = in_both_halves(hn::ShiftLeft<16>(nan_code));
 
   const auto x = hn::LoadU(d16x2, reinterpret_cast<const uint16_t*>(p));
   const auto magnitude = hn::And(x, hn::Set(d16x2, uint16_t{0x7FFF}));
-  constexpr auto kLargest = static_cast<int16_t>(LargestNumber<kDivision>() >> 16);
   const auto is_nan =
-      hn::RebindMask(d16x2, hn::Gt(hn::BitCast(di16x2, magnitude), hn::Set(di16x2, kLargest)));
+      hn::RebindMask(d16x2, hn::Gt(hn::BitCast(di16x2, magnitude), hn::BitCast(di16x2, largest)));
   auto dividend = hn::Max(magnitude, least);
   if constexpr (kDivision == Division::fast_scaled) {
-    dividend = hn::Sub(dividend, hn::Set(d16x2, uint16_t{64 << 7}));  // exponents: times numerics::kShrink
+    dividend =
+        hn::Sub(dividend, hn::Set(d16x2, uint16_t{64 << 7}));  // exponents: times numerics::kShrink
   }
   const VU pairs = hn::BitCast(du, dividend);
   const VF even = hn::BitCast(df, hn::ShiftLeft<16>(pairs));
@@ -157,10 +155,9 @@ HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU na
 
   const VU even_codes = DivideMagnitudes<F, kDivision>(even, d);
   const VU odd_codes = DivideMagnitudes<F, kDivision>(odd, d);
-  const auto both = hn::OddEven(hn::BitCast(d16x2, hn::ShiftLeft<16>(odd_codes)),
-                                hn::BitCast(d16x2, even_codes));
-  const auto signed_codes =
-      BitSelect(hn::Set(d16x2, uint16_t{0x7F}), both, hn::ShiftRight<8>(x));
+  const auto both =
+      hn::OddEven(hn::BitCast(d16x2, hn::ShiftLeft<16>(odd_codes)), hn::BitCast(d16x2, even_codes));
+  const auto signed_codes = BitSelect(hn::Set(d16x2, uint16_t{0x7F}), both, hn::ShiftRight<8>(x));
   const auto result = hn::IfThenElse(is_nan, nan16, signed_codes);
   hn::StoreU(hn::DemoteTo(d8x2, hn::BitCast(di16x2, result)), d8x2, codes);
 }
@@ -168,8 +165,8 @@ HWY_INLINE void EncodeBf16Pairs(const std::byte* p, const DivisorLanes& d, VU na
 template <class F, class T, Division kDivision>
 HWY_INLINE void EncodeGroup(const std::byte* x, int64_t n, const DivisorLanes& d, VU nan_code,
                             int64_t ahead, uint8_t* codes) {
-  constexpr bool kPairs = std::is_same_v<T, Bf16> && kDivision != Division::exact &&
-                          kDivision != Division::reciprocal;
+  constexpr bool kPairs =
+      std::is_same_v<T, Bf16> && kDivision != Division::exact && kDivision != Division::reciprocal;
   constexpr int64_t kStep = kPairs ? 2 * kLanes : kLanes;
   const auto step = [&](const std::byte* p, uint8_t* out) HWY_ATTR {
     if constexpr (kPairs) {
@@ -214,9 +211,6 @@ HWY_NOINLINE void Encode(const void* x, int64_t n, int64_t group, const Divisors
         break;
       case Division::fast_scaled:
         EncodeGroup<F, T, Division::fast_scaled>(in, count, d, nan_code, ahead, out);
-        break;
-      case Division::infinite:
-        EncodeGroup<F, T, Division::infinite>(in, count, d, nan_code, ahead, out);
         break;
       case Division::exact:
         EncodeGroup<F, T, Division::exact>(in, count, d, nan_code, ahead, out);
