@@ -7,6 +7,7 @@ namespace rowscale::cli {
 std::vector<BenchRow> time_beside_copy(const std::function<void()>& copy,
                                        const std::vector<Contender>& contenders, int rounds) {
   std::vector<std::function<void()>> actions;
+  actions.reserve(contenders.size());
   for (const Contender& contender : contenders) {
     actions.push_back(copy);
     actions.push_back(contender.run);

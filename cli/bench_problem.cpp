@@ -9,7 +9,7 @@ namespace rowscale::cli {
 namespace {
 
 std::vector<Target> chosen_targets(const std::string& name) {
-  const std::vector<Target> all = supported_targets();
+  std::vector<Target> all = supported_targets();
   if (name == "all") return all;
   if (name == "best") return {all.front()};
   std::string have;

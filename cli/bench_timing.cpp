@@ -28,6 +28,7 @@ double median(std::vector<double> values) {
 
 double median_ratio(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> ratios;
+  ratios.reserve(a.size());
   for (size_t r = 0; r < a.size(); ++r) ratios.push_back(a[r] / b[r]);
   return median(std::move(ratios));
 }

@@ -13,6 +13,7 @@ namespace rowscale::cli {
 
 std::string Table::text() const {
   std::vector<size_t> widths;
+  widths.reserve(columns_.size());
   for (const Column& column : columns_) widths.push_back(column.title.size());
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());

@@ -14,6 +14,10 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NO
         DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(rowscale_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rowscale)
+set(ROWSCALE_IS_STATIC TRUE)
+if(BUILD_SHARED_LIBS)
+  set(ROWSCALE_IS_STATIC FALSE)
+endif()
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/rowscale-config.cmake.in
                               ${PROJECT_BINARY_DIR}/rowscale-config.cmake
                               INSTALL_DESTINATION ${rowscale_config_dir})

@@ -2,11 +2,11 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
 #include <new>
 #include <thread>
@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kPiecesPerThread = 32;
 
 // Of a worker; operators need up to 160 KiB (Exec::threads).
-constexpr size_t kWorkerStackBytes = 512 * 1024;
+constexpr size_t kWorkerStackBytes = 524288;
 
 struct Job {
   int64_t items;

@@ -8,7 +8,7 @@ namespace rowscale::plan {
 namespace {
 
 // Below this a thread's start costs more than its work saves (about 10 us at 10 GB/s of bf16).
-constexpr int64_t kElementsPerThread = 64 * 1024;
+constexpr int64_t kElementsPerThread = 65536;
 
 // A row of blocks is read twice, tile by tile: narrow tiles (128 rows of 4 KiB) stay in the
 // second-level cache.
