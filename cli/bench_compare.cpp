@@ -7,7 +7,7 @@ namespace rowscale::cli {
 std::vector<BenchRow> time_beside_copy(const std::function<void()>& copy,
                                        const std::vector<Contender>& contenders, int rounds) {
   std::vector<std::function<void()>> actions;
-  actions.reserve(contenders.size());
+  actions.reserve(2 * contenders.size());
   for (const Contender& contender : contenders) {
     actions.push_back(copy);
     actions.push_back(contender.run);
@@ -26,6 +26,7 @@ std::vector<BenchRow> time_beside_copy(const std::function<void()>& copy,
 
 std::vector<BenchRow> time_beside_first(const std::vector<Contender>& contenders, int rounds) {
   std::vector<std::function<void()>> actions;
+  actions.reserve(contenders.size());
   for (const Contender& contender : contenders) actions.push_back(contender.run);
   const RoundTimes times = time_rounds(actions, rounds);
   std::vector<BenchRow> rows;

@@ -383,16 +383,17 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const auto end = [](ExitCode code, const char* message) {
+    std::fprintf(stderr, "rowscale-measure-weight: %s\n", message);
+    return static_cast<int>(code);
+  };
   try {
     return run(argc, argv);
   } catch (const Failure& failure) {
-    fmt::print(stderr, "rowscale-measure-weight: {}\n", failure.what());
-    return static_cast<int>(failure.code());
+    return end(failure.code(), failure.what());
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "rowscale-measure-weight: not enough memory\n");
-    return static_cast<int>(ExitCode::output);
+    return end(ExitCode::output, "not enough memory");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "rowscale-measure-weight: {}\n", error.what());
-    return static_cast<int>(ExitCode::fault);
+    return end(ExitCode::fault, error.what());
   }
 }
