@@ -6,6 +6,7 @@
 
 #include "numerics/fp8.hpp"
 #include "numerics/scale_rule.hpp"
+#include "plan/gpu_plan.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
 #include "plan/source.hpp"
@@ -13,28 +14,14 @@
 
 namespace rowscale::cuda {
 
-// How large a quotient can be. scaled: up to MAX, because the scale came from the amax. any: a
-// bound or a given scale may be smaller than that.
-enum class QuotientRange { scaled, any };
-
-struct Rule {
-  numerics::ScaleRule scale;
-  Quotient quotient = Quotient::divide;
-  QuotientRange range = QuotientRange::scaled;
-
-  Rule() = default;
-  explicit Rule(const Recipe& recipe)
-      : scale{recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax,
-              recipe.floor.kind,
-              recipe.floor.value,
-              recipe.bound.kind,
-              recipe.bound.value,
-              recipe.encoding},
-        quotient(recipe.quotient),
-        range(recipe.scale_source == ScaleSource::given || recipe.bound.kind != BoundKind::none
-                  ? QuotientRange::any
-                  : QuotientRange::scaled) {}
-};
+inline numerics::ScaleRule scale_rule(const Recipe& recipe) {
+  return {recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax,
+          recipe.floor.kind,
+          recipe.floor.value,
+          recipe.bound.kind,
+          recipe.bound.value,
+          recipe.encoding};
+}
 
 // The code of a NaN as the difference from 0x7F, in each byte of a word.
 inline uint32_t nan_difference(Format format, NanRule rule) {
@@ -46,18 +33,19 @@ inline uint32_t nan_difference(Format format, NanRule rule) {
 }
 
 struct QuantizeCall {
+  plan::GpuLoads loads = plan::GpuLoads::cached;
   plan::Source source;
+  Recipe recipe;  // resolved
   plan::RowView x;
   plan::RowView codes;
-  plan::ScaleGrid grid;  // of the scales that are written, or read where they are given
-  plan::ScaleView scales;
-  Rule rule;
-  uint32_t nan_xor = 0;
-  float* partials = nullptr;  // tensor split: plan::kMostPartials amaxes
-  int64_t partial_count = 0;
+  plan::ScaleGrid grid;       // of the scales that are written, or read where they are given
+  void* scales = nullptr;     // their storage
+  float* partials = nullptr;  // tensor split: an amax a block of the first pass
+  int partial_count = 0;
 };
 
 struct DequantizeCall {
+  plan::GpuLoads loads = plan::GpuLoads::cached;
   plan::Source source;  // dequantized
   plan::RowView codes;
   plan::RowView y;
@@ -68,8 +56,7 @@ struct RelayoutCall {
   plan::ScaleGrid grid;
   plan::ScaleView from;
   plan::ScaleView to;
-  int64_t batches;
-  int64_t scales;
+  int64_t scales = 0;
 };
 
 }  // namespace rowscale::cuda

@@ -27,6 +27,7 @@ KernelKey key_of(const plan::Source& source, const Recipe& recipe, const plan::G
   key.output = recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2;
   key.split = plan.split;
   key.access = plan.access;
+  key.scales = plan.scales;
   key.lanes = plan.lanes;
   key.chunks = plan.chunks;
   return key;
@@ -59,13 +60,26 @@ size_t workspace_bytes(const Recipe& recipe) {
 }
 
 Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
-                        const TensorView& /*scales*/, plan::GpuProblem* problem) {
+                        const TensorView& scales, plan::GpuProblem* problem) {
   DeviceFacts facts;
   if (Status status = find_device(source.x.device.index, &facts); !status.ok()) return status;
   const plan::RowView x(source.x);
   problem->recipe = recipe;
   problem->grid = plan::ScaleGrid(recipe, x.rows_per_batch(), x.columns());
   problem->access = plan::access_of(x, plan::RowView(codes), problem->grid, recipe);
+  if (!plan::is_narrow(recipe, problem->grid, x.batches(), scales.data)) {
+    problem->access = plan::GpuAccess::elements;
+  }
+  if (source.kind == plan::SourceKind::dequantized) {
+    const plan::ScaleGrid grid(source.recipe, x.rows_per_batch(), x.columns());
+    if (!plan::is_narrow(source.recipe, grid, x.batches(), source.scales.data)) {
+      problem->access = plan::GpuAccess::elements;
+    }
+  }
+  const bool has_short_ways =
+      source.kind == plan::SourceKind::plain && problem->access == plan::GpuAccess::vectors;
+  problem->scales = has_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
+  problem->element_bytes = x.element_bytes();
   problem->batches = x.batches();
   problem->rows = x.rows();
   problem->columns = x.columns();
@@ -88,19 +102,17 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
   if (Status s = check_workspace(recipe, exec); !s.ok()) return s;
 
   QuantizeCall call;
+  call.loads = plan.loads;
   call.source = source;
+  call.recipe = recipe;
   call.x = plan::RowView(source.x);
   call.codes = plan::RowView(codes);
   call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.x.columns());
-  call.scales = plan::ScaleView(recipe, call.grid, scales.data);
-  call.rule = Rule(recipe);
-  call.nan_xor = nan_difference(recipe.format, recipe.nan);
+  call.scales = scales.data;
   Launch launch = launch_of(exec, plan.blocks, plan.threads);
   if (is_dynamic_tensor(recipe)) {
     call.partials = static_cast<float*>(exec.workspace.data);
-    call.partial_count = std::min(plan.blocks, plan::kMostPartials);
-    // No rows: the scale is still written.
-    launch.blocks = std::max<int64_t>(plan.blocks, 1);
+    call.partial_count = plan.partials;
   }
   if (launch.blocks == 0) return {};
 
@@ -135,7 +147,9 @@ Status dequantize(const TensorView& codes, const TensorView& scales, const Recip
   key.input = codes.dtype;
   key.output = y.dtype;
   key.split = plan::GpuSplit::given;
-  key.access = plan::access_of(call.codes, call.y, grid, elementwise);
+  key.access = plan::is_narrow(recipe, grid, call.codes.batches(), scales.data)
+                   ? plan::access_of(call.codes, call.y, grid, elementwise)
+                   : plan::GpuAccess::elements;
   key.chunks = plan::kGivenChunks;
   const Kernel* kernel = nullptr;
   if (Status s = find_kernel(key, &kernel); !s.ok()) return s;

@@ -29,10 +29,10 @@ const char* kernel_name(const KernelKey& key) {
 }
 
 std::string plan_text(const KernelKey& key) {
-  return fmt::format("{} {} -> {} {} lanes={} chunks={}",
+  return fmt::format("{} {} -> {} access={} scales={} lanes={} chunks={}",
                      key.source == plan::SourceKind::plain ? "plain" : "dequantized",
                      to_string(key.input), to_string(key.output), plan::to_string(key.access),
-                     key.lanes, key.chunks);
+                     plan::to_string(key.scales), key.lanes, key.chunks);
 }
 
 // Sorted by key, once.

@@ -28,6 +28,7 @@ struct KernelKey {
   DType output = DType::e4m3;
   plan::GpuSplit split = plan::GpuSplit::groups;
   plan::GpuAccess access = plan::GpuAccess::vectors;
+  plan::GpuScales scales = plan::GpuScales::general;
   int lanes = 1;
   int chunks = 1;
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;

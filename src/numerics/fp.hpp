@@ -49,6 +49,12 @@ ROWSCALE_HD float fma(float a, float b, float c) {
 ROWSCALE_HD float sqrt(float a) {
   return __fsqrt_rn(a);
 }
+ROWSCALE_HD double mul(double a, double b) {
+  return __dmul_rn(a, b);
+}
+ROWSCALE_HD double fma(double a, double b, double c) {
+  return __fma_rn(a, b, c);
+}
 #else
 ROWSCALE_HD uint32_t to_bits(float x) {
   return std::bit_cast<uint32_t>(x);
@@ -76,6 +82,12 @@ ROWSCALE_HD float fma(float a, float b, float c) {
 ROWSCALE_HD float sqrt(float a) {
   return std::sqrt(a);
 }
+ROWSCALE_HD double mul(double a, double b) {
+  return a * b;
+}
+ROWSCALE_HD double fma(double a, double b, double c) {
+  return std::fma(a, b, c);
+}
 #endif
 
 // Bit tests, because NaN signs and payloads differ between machines after arithmetic.
@@ -90,6 +102,15 @@ ROWSCALE_HD float infinity() {
 }
 ROWSCALE_HD float canonical_nan() {
   return from_bits(kCanonicalNan32);
+}
+
+// Of two numbers, neither NaN.
+ROWSCALE_HD float max(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return fmaxf(a, b);
+#else
+  return a > b ? a : b;
+#endif
 }
 
 // What is stored as fp32: NaN in its one form.

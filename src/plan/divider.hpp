@@ -23,36 +23,48 @@ ROWSCALE_HD QuotientRemainder divide(int64_t n, int64_t d) {
   return {n / d, n % d};
 }
 
-// n / d for n >= 0. Below 2^31 with the method of Granlund and Montgomery ("Division by invariant
-// integers using multiplication", 1994): with 2^(s-1) < d <= 2^s and m = floor(2^32 (2^s - d) / d)
-// + 1, n / d = (mulhi(m, n) + n) >> s; the sum stays below 2^32. Larger n or d are divided.
+// The same with a divisor that is known before a kernel starts, for n >= 0 and a divisor > 0.
+template <class Index>
 class Divider {
  public:
   Divider() = default;
-  explicit Divider(int64_t divisor) : divisor_(divisor) {
-    if (divisor > kSmall) return;
+  explicit Divider(Index divisor) : divisor_(divisor) {}
+  [[nodiscard]] ROWSCALE_HD Index divisor() const { return divisor_; }
+  [[nodiscard]] ROWSCALE_HD Index divide(Index n) const {
+    return plan::divide(n, divisor_).quotient;
+  }
+
+ private:
+  Index divisor_ = 1;
+};
+
+// 32 bits, by the method of Granlund and Montgomery ("Division by invariant integers using
+// multiplication", 1994): with 2^(s-1) < d <= 2^s and m = floor(2^32 (2^s - d) / d) + 1,
+// n / d = (mulhi(m, n) + n) >> s; for n < 2^31 the sum stays below 2^32.
+template <>
+class Divider<int32_t> {
+ public:
+  Divider() = default;
+  explicit Divider(int32_t divisor) : divisor_(divisor) {
     while ((int64_t{1} << shift_) < divisor) ++shift_;
     const uint64_t excess = (uint64_t{1} << shift_) - static_cast<uint64_t>(divisor);
     magic_ = static_cast<uint32_t>((excess << 32) / static_cast<uint64_t>(divisor) + 1);
   }
 
-  [[nodiscard]] ROWSCALE_HD int64_t divisor() const { return divisor_; }
+  [[nodiscard]] ROWSCALE_HD int32_t divisor() const { return divisor_; }
 
-  [[nodiscard]] ROWSCALE_HD int64_t divide(int64_t n) const {
-    if (n > kSmall || divisor_ > kSmall) return n / divisor_;
-    const auto small = static_cast<uint32_t>(n);
+  [[nodiscard]] ROWSCALE_HD int32_t divide(int32_t n) const {
+    const auto u = static_cast<uint32_t>(n);
 #if defined(__CUDA_ARCH__)
-    const uint32_t high = __umulhi(magic_, small);
+    const uint32_t high = __umulhi(magic_, u);
 #else
-    const auto high = static_cast<uint32_t>((uint64_t{magic_} * small) >> 32);
+    const auto high = static_cast<uint32_t>((uint64_t{magic_} * u) >> 32);
 #endif
-    return (high + small) >> shift_;
+    return static_cast<int32_t>((high + u) >> shift_);
   }
 
  private:
-  static constexpr int64_t kSmall = 0x7FFFFFFF;
-
-  int64_t divisor_ = 1;
+  int32_t divisor_ = 1;
   uint32_t magic_ = 1;
   uint32_t shift_ = 0;
 };

@@ -27,21 +27,47 @@ GpuSplit split_of(const GpuProblem& p) {
                                                                                 : GpuSplit::groups;
 }
 
+// A small input passes through the second-level cache faster where its lines leave first: measured
+// on sm_90, 2 to 8 MB; above, the opposite (docs/performance.md).
+constexpr int64_t kMostStreamedBytes = int64_t{8} << 20;
+
+GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
+  GpuPlan plan;
+  plan.split = split;
+  plan.access = p.access;
+  plan.scales = p.scales;
+  const bool is_small = p.rows * p.columns * (p.element_bytes + 1) <= kMostStreamedBytes;
+  plan.loads = is_small ? GpuLoads::streaming : GpuLoads::cached;
+  return plan;
+}
+
 GpuPlan groups_plan(const GpuProblem& p, GroupsShape shape, int threads) {
   const int64_t units_per_block = threads / shape.lanes;
-  return {GpuSplit::groups, p.access, shape.lanes,
-          shape.chunks,     threads,  ceil_div(units_of(p), units_per_block)};
+  GpuPlan plan = base_plan(p, GpuSplit::groups);
+  plan.lanes = shape.lanes;
+  plan.chunks = shape.chunks;
+  plan.threads = threads;
+  plan.blocks = ceil_div(units_of(p), units_per_block);
+  return plan;
 }
 
 GpuPlan rows_plan(const GpuProblem& p, RowsShape shape) {
   const int64_t wanted =
       shape.chunks == 0 ? shape.most_threads : ceil_div(unit_chunks(p), shape.chunks);
   const int64_t threads = std::min<int64_t>(ceil_div(wanted, 32) * 32, shape.most_threads);
-  return {GpuSplit::rows, p.access, 1, shape.chunks, static_cast<int>(threads), units_of(p)};
+  GpuPlan plan = base_plan(p, GpuSplit::rows);
+  plan.chunks = shape.chunks;
+  plan.threads = static_cast<int>(threads);
+  plan.blocks = units_of(p);
+  return plan;
 }
 
 GpuPlan blocks_plan(const GpuProblem& p, int chunks) {
-  return {GpuSplit::blocks, p.access, 1, chunks, kBlocksThreads, units_of(p)};
+  GpuPlan plan = base_plan(p, GpuSplit::blocks);
+  plan.chunks = chunks;
+  plan.threads = kBlocksThreads;
+  plan.blocks = units_of(p);
+  return plan;
 }
 
 bool fits(const GpuProblem& p, GroupsShape shape) {
@@ -59,20 +85,30 @@ bool fits(const GpuProblem& p, RowsShape shape) {
 
 GpuPlan elementwise_plan(const GpuProblem& p, GpuSplit split) {
   const int64_t chunks = p.rows * ceil_div(p.columns, kChunk);
-  return {split,        p.access,      1,
-          kGivenChunks, kGivenThreads, ceil_div(chunks, int64_t{kGivenChunks} * kGivenThreads)};
+  GpuPlan plan = base_plan(p, split);
+  plan.scales = GpuScales::general;
+  plan.chunks = kGivenChunks;
+  plan.threads = kGivenThreads;
+  plan.blocks = ceil_div(chunks, int64_t{kGivenChunks} * kGivenThreads);
+  return plan;
 }
 
-// Blocks of threads that fill the machine once.
-int64_t one_wave(const GpuProblem& p, int threads) {
-  return int64_t{p.multiprocessors} * (2048 / threads);
+// Both passes go round with the blocks that a machine holds at once.
+GpuPlan tensor_plan(const GpuProblem& p) {
+  GpuPlan plan = elementwise_plan(p, GpuSplit::tensor);
+  plan.loads = GpuLoads::cached;  // the second pass reads the input again
+  const int64_t held = int64_t{p.multiprocessors} * 6;
+  plan.partials = static_cast<int>(std::min<int64_t>({plan.blocks, held, kMostPartials}));
+  // No rows: the scale is still written.
+  plan.blocks = std::clamp<int64_t>(plan.blocks, 1, held);
+  return plan;
 }
 
 GpuPlan choose_groups(const GpuProblem& p, GroupsShape shape) {
   // Few units: small blocks spread over more multiprocessors.
-  const int64_t lanes = units_of(p) * shape.lanes;
-  const int threads = lanes <= int64_t{p.multiprocessors} * 256 ? 64 : kGroupsThreads;
-  return groups_plan(p, shape, threads);
+  const int64_t threads = units_of(p) * shape.lanes;
+  const bool few = threads <= int64_t{p.multiprocessors} * 2 * kGroupsThreads;
+  return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads);
 }
 
 // Lanes of a warp for a unit up to this; a block of threads for a longer one.
@@ -86,10 +122,9 @@ GpuPlan choose(const GpuProblem& p) {
       if ((shape.chunks == 2 || n == 1) && fits(p, shape)) return choose_groups(p, shape);
     }
   }
-  const bool few = units_of(p) <= 2 * one_wave(p, 256);
+  // Two chunks a thread keep enough loads in flight and the fewest registers busy.
   for (const RowsShape& shape : kRowsShapes) {
-    const bool wide_enough = few || shape.chunks >= 4 || shape.chunks == 0;
-    if (wide_enough && fits(p, shape)) return rows_plan(p, shape);
+    if (shape.chunks != 1 && fits(p, shape)) return rows_plan(p, shape);
   }
   return {};  // not reached: the shape that reads twice fits everything
 }
@@ -116,23 +151,57 @@ const char* to_string(GpuAccess access) {
   return access == GpuAccess::vectors ? "vectors" : "elements";
 }
 
+const char* to_string(GpuScales scales) {
+  switch (scales) {
+    case GpuScales::floats:
+      return "floats";
+    case GpuScales::exponents:
+      return "exponents";
+    case GpuScales::general:
+      return "general";
+  }
+  return "unknown";
+}
+
+const char* to_string(GpuLoads loads) {
+  return loads == GpuLoads::cached ? "cached" : "streaming";
+}
+
 std::string to_string(const GpuPlan& plan) {
-  return fmt::format("gpu split={} access={} lanes={} chunks={} threads={} blocks={}",
-                     to_string(plan.split), to_string(plan.access), plan.lanes, plan.chunks,
-                     plan.threads, plan.blocks);
+  return fmt::format(
+      "gpu split={} access={} scales={} loads={} lanes={} chunks={} threads={} blocks={} "
+      "partials={}",
+      to_string(plan.split), to_string(plan.access), to_string(plan.scales), to_string(plan.loads),
+      plan.lanes, plan.chunks, plan.threads, plan.blocks, plan.partials);
+}
+
+GpuScales scales_of(const Recipe& recipe) {
+  const bool is_scaled = recipe.scale_source == ScaleSource::dynamic &&
+                         recipe.bound.kind == BoundKind::none &&
+                         recipe.quotient == Quotient::divide;
+  if (!is_scaled) return GpuScales::general;
+  const bool is_float =
+      recipe.encoding == ScaleEncoding::f32 || recipe.encoding == ScaleEncoding::ue8m0_f32;
+  return is_float ? GpuScales::floats : GpuScales::exponents;
 }
 
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe) {
   const auto is_aligned = [](const RowView& view) {
     const int64_t bytes = std::min<int64_t>(kChunk * view.element_bytes(), 16);
-    return view.is_strided() && view.row_stride() % bytes == 0 &&
+    return view.is_strided() && view.row_stride() % bytes == 0 && view.row_stride() >= 0 &&
+           view.row_stride() <= 0x7FFFFFFF &&
            reinterpret_cast<uintptr_t>(view.address(0, 0)) % static_cast<uintptr_t>(bytes) == 0;
   };
   const bool units_are_whole_chunks = grid.unit_columns % kChunk == 0 ||
                                       grid.unit_columns >= from.columns() ||
                                       recipe.scale_source == ScaleSource::given;
-  return from.columns() % kChunk == 0 && units_are_whole_chunks && is_aligned(from) &&
+  // Kernels of whole chunks count rows, columns, units and chunks in 32 bits.
+  constexpr int64_t kMostColumns = int64_t{1} << 30;
+  const bool is_narrow = from.columns() <= kMostColumns &&
+                         from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <=
+                             0x7FFFFFFF - 0x10000;
+  return is_narrow && from.columns() % kChunk == 0 && units_are_whole_chunks && is_aligned(from) &&
                  is_aligned(to)
              ? GpuAccess::vectors
              : GpuAccess::elements;
@@ -145,8 +214,9 @@ GpuPlan plan_gpu(const GpuProblem& p) {
       return blocks_plan(p, held ? kBlocksShapes[0] : 0);
     }
     case GpuSplit::tensor:
+      return tensor_plan(p);
     case GpuSplit::given:
-      return elementwise_plan(p, split_of(p));
+      return elementwise_plan(p, GpuSplit::given);
     default:
       return choose(p);
   }
@@ -164,7 +234,7 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
       break;
     case GpuSplit::tensor:
     case GpuSplit::given:
-      plans.push_back(elementwise_plan(p, split_of(p)));
+      plans.push_back(plan_gpu(p));
       break;
     default:
       for (const GroupsShape& shape : kGroupsShapes) {
@@ -175,6 +245,15 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
       for (const RowsShape& shape : kRowsShapes) {
         if (fits(p, shape)) plans.push_back(rows_plan(p, shape));
       }
+  }
+  // With both kinds of loads, and by the general rule.
+  for (size_t i = 0, count = plans.size(); i < count; ++i) {
+    GpuPlan plan = plans[i];
+    plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
+    plans.push_back(plan);
+    if (plan.scales == GpuScales::general) continue;
+    plan.scales = GpuScales::general;
+    plans.push_back(plan);
   }
   return plans;
 }

@@ -28,25 +28,40 @@ enum class GpuSplit {
 // through any strides.
 enum class GpuAccess { vectors, elements };
 
+// How dynamic scales are made and stored. floats, exponents: without a bound, by which x / s is at
+// most MAX, as fp32 and as UE8M0 bytes (packed ones too). general: any rule, any encoding.
+enum class GpuScales { floats, exponents, general };
+
+// cached: as it comes. streaming: lines of the input are the first to leave the second-level cache.
+enum class GpuLoads { cached, streaming };
+
 struct GpuPlan {
   GpuSplit split = GpuSplit::groups;
   GpuAccess access = GpuAccess::vectors;
+  GpuScales scales = GpuScales::general;
+  GpuLoads loads = GpuLoads::cached;
   int lanes = 1;       // groups: threads that share a unit
   int chunks = 1;      // that a thread holds in registers; 0: it reads its part of the unit twice
   int threads = 32;    // of a block
   int64_t blocks = 0;  // of the grid; 0: nothing to launch
+  int partials = 0;    // tensor: blocks of the pass that finds the amax
   friend bool operator==(const GpuPlan&, const GpuPlan&) = default;
 };
 
 const char* to_string(GpuSplit split);
 const char* to_string(GpuAccess access);
-// "gpu split=groups access=vectors lanes=8 chunks=2 threads=256 blocks=2136"
+const char* to_string(GpuScales scales);
+const char* to_string(GpuLoads loads);
+// "gpu split=groups access=vectors scales=floats loads=cached lanes=8 chunks=2 threads=256
+// blocks=2136"
 std::string to_string(const GpuPlan& plan);
 
 struct GpuProblem {
   Recipe recipe;  // resolved
   ScaleGrid grid;
   GpuAccess access = GpuAccess::vectors;
+  GpuScales scales = GpuScales::general;
+  int64_t element_bytes = 2;  // of the input
   int64_t batches = 1;
   int64_t rows = 0;  // of all batches
   int64_t columns = 0;
@@ -56,6 +71,9 @@ struct GpuProblem {
 // Vectors where every chunk of both tensors is one aligned stretch of memory and lies in one unit.
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe);
+
+// What a recipe allows. Sources other than a plain tensor are served by `general`.
+GpuScales scales_of(const Recipe& recipe);
 
 GpuPlan plan_gpu(const GpuProblem& problem);
 
@@ -68,7 +86,7 @@ struct GroupsShape {
   int chunks;
 };
 inline constexpr GroupsShape kGroupsShapes[] = {
-    {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 1}, {16, 2}, {32, 2}, {32, 4}, {32, 8},
+    {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 2}, {32, 2}, {32, 4},
 };
 inline constexpr int kGroupsThreads = 256;
 
@@ -77,7 +95,7 @@ struct RowsShape {
   int chunks;
   int most_threads;
 };
-inline constexpr RowsShape kRowsShapes[] = {{1, 1024}, {2, 1024}, {4, 1024}, {8, 512}, {0, 1024}};
+inline constexpr RowsShape kRowsShapes[] = {{1, 1024}, {2, 1024}, {4, 512}, {0, 1024}};
 
 // Whether the kernels of a shape are compiled for an access. Element by element speed is not the
 // aim: few shapes serve.
@@ -96,7 +114,7 @@ inline constexpr int kBlocksThreads = 256;
 inline constexpr int kGivenChunks = 2;
 inline constexpr int kGivenThreads = 256;
 
-// Blocks of the pass that finds a tensor's amax: each leaves one float in the workspace.
-inline constexpr int64_t kMostPartials = 1024;
+// The most blocks of the pass that finds a tensor's amax: each leaves a float in the workspace.
+inline constexpr int kMostPartials = 1024;
 
 }  // namespace rowscale::plan

@@ -38,6 +38,8 @@ class RowView {
     return at.remainder < valid_rows(at.quotient);
   }
 
+  [[nodiscard]] const int32_t* row_counts() const { return row_counts_; }
+
   // `count` elements of a row as contiguous memory: a pointer into the tensor where they are, or
   // `scratch` (count * element_bytes), filled with a copy.
   const std::byte* read(int64_t row, int64_t column, int64_t count, void* scratch) const;

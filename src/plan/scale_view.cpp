@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace rowscale::plan {
 namespace {
@@ -82,23 +81,15 @@ ScaleStrides scale_strides(const Recipe& recipe, const ScaleGrid& grid) {
   return {grid.columns, rows * grid.columns, grid.columns, 1};
 }
 
-ScaleView::ScaleView(const Recipe& recipe, const ScaleGrid& grid, void* data)
-    : data_(static_cast<std::byte*>(data)),
-      encoding_(recipe.encoding),
-      element_bytes_(encoding_bytes(recipe.encoding)),
-      rows_(grid.rows),
-      scales_(grid.columns),
-      strides_(scale_strides(recipe, grid)) {
-  if (grid.one_for_all) strides_.batch = 0;
-}
-
-void ScaleView::store(int64_t batch, int64_t row, int64_t column, const float* values,
-                      int64_t count) const {
-  if (element_bytes_ == 4 && strides_.column == 1 && encoding_ != ScaleEncoding::ue8m0_packed) {
-    std::memcpy(address(batch, row, column), values, static_cast<size_t>(count) * sizeof(float));
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) store(batch, row, column + i, values[i]);
+bool is_narrow(const Recipe& recipe, const ScaleGrid& grid, int64_t batches, const void* data) {
+  constexpr int64_t kMost = 0x7FFFFFFF;
+  const ScaleStrides strides = scale_strides(recipe, grid);
+  const int64_t matrices = grid.one_for_all ? 1 : batches;
+  // Pads included, and every factor of a product.
+  const bool is_small = grid.data_rows <= kMost && strides.batch <= kMost &&
+                        matrices * std::max<int64_t>(strides.batch, 1) <= kMost;
+  const int64_t bytes = encoding_bytes(recipe.encoding);
+  return is_small && reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) == 0;
 }
 
 }  // namespace rowscale::plan

@@ -14,9 +14,19 @@ __device__ __forceinline__ void begin_kernel() {
 #endif
 }
 
-// Blocks count through both dimensions of the grid: one alone ends at 2^31.
-__device__ __forceinline__ int64_t block_index() {
-  return blockIdx.x + int64_t{gridDim.x} * blockIdx.y;
+// A grid of one dimension ends at 2^31 blocks: where positions have 64 bits, blocks count through
+// both.
+template <class Index>
+__device__ __forceinline__ Index block_index() {
+  if constexpr (sizeof(Index) == 4) {
+    return static_cast<Index>(blockIdx.x);
+  } else {
+    return blockIdx.x + Index{gridDim.x} * blockIdx.y;
+  }
+}
+template <class Index>
+__device__ __forceinline__ Index thread_index() {
+  return static_cast<Index>(threadIdx.x);
 }
 
 }  // namespace rowscale::cuda

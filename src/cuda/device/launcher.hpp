@@ -21,8 +21,7 @@ struct Launch {
 template <class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
                           std::type_identity_t<Arguments>... arguments) {
-  // One dimension of a grid ends at 2^31 - 1 blocks; kernels count through both.
-  constexpr int64_t kMostX = int64_t{1} << 30;
+  constexpr int64_t kMostX = 0x7FFFFFFF;  // kernels with positions of 64 bits count through y too
   const int64_t x = launch.blocks < kMostX ? launch.blocks : kMostX;
   const int64_t y = (launch.blocks + x - 1) / x;
   cudaLaunchAttribute attribute = {};

@@ -7,7 +7,7 @@
 
 namespace rowscale::cuda {
 
-// Of kLanes neighbours; every one of them gets it.
+// Of kLanes neighbours; every one of them gets it. All 32 lanes of the warp take part.
 template <int kLanes>
 __device__ __forceinline__ float max_of_lanes(float amax) {
   static_assert(kLanes >= 1 && kLanes <= 32 && (kLanes & (kLanes - 1)) == 0);
@@ -15,11 +15,9 @@ __device__ __forceinline__ float max_of_lanes(float amax) {
     // Floats that are neither negative nor NaN are ordered as their bits are.
     return numerics::from_bits(__reduce_max_sync(0xFFFFFFFFU, numerics::to_bits(amax)));
   } else {
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned mask = ((1U << kLanes) - 1U) << (lane / kLanes * kLanes);
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) {
-      amax = fmaxf(amax, __shfl_xor_sync(mask, amax, step));
+      amax = fmaxf(amax, __shfl_xor_sync(0xFFFFFFFFU, amax, step));
     }
     return amax;
   }

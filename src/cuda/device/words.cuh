@@ -9,6 +9,7 @@
 
 #include "numerics/float16.hpp"
 #include "numerics/fp.hpp"
+#include "plan/gpu_plan.hpp"
 
 namespace rowscale::cuda {
 
@@ -17,35 +18,54 @@ struct Words {
   uint32_t w[kBytes / 4];
 };
 
-// The input is read once: it need not stay in the first-level cache.
-__device__ __forceinline__ uint4 load16(const std::byte* from) {
-  uint4 v;
-  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(from)
-               : "memory");
+// Loads by predicate and not by branch, so that those of a thread are in flight together: `cached`
+// and `streaming` are the two kinds of plan::GpuLoads, at most one of them true; neither: zeros.
+__device__ __forceinline__ uint4 load16(const std::byte* from, bool cached, bool streaming) {
+  uint4 v = make_uint4(0, 0, 0, 0);
+  asm volatile(
+      "{\n"
+      " .reg .pred p, q;\n"
+      " setp.ne.u32 p, %5, 0;\n"
+      " setp.ne.u32 q, %6, 0;\n"
+      " @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      " @q ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+      "}"
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+      : "l"(from), "r"(static_cast<uint32_t>(cached)), "r"(static_cast<uint32_t>(streaming))
+      : "memory");
   return v;
 }
-__device__ __forceinline__ uint2 load8(const std::byte* from) {
-  uint2 v;
-  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
-               : "=r"(v.x), "=r"(v.y)
-               : "l"(from)
-               : "memory");
+__device__ __forceinline__ uint2 load8(const std::byte* from, bool cached, bool streaming) {
+  uint2 v = make_uint2(0, 0);
+  asm volatile(
+      "{\n"
+      " .reg .pred p, q;\n"
+      " setp.ne.u32 p, %3, 0;\n"
+      " setp.ne.u32 q, %4, 0;\n"
+      " @p ld.global.v2.u32 {%0, %1}, [%2];\n"
+      " @q ld.global.cs.v2.u32 {%0, %1}, [%2];\n"
+      "}"
+      : "+r"(v.x), "+r"(v.y)
+      : "l"(from), "r"(static_cast<uint32_t>(cached)), "r"(static_cast<uint32_t>(streaming))
+      : "memory");
   return v;
 }
 
+// Zeros where !exists, and then `from` may be any address.
 template <int kBytes>
-__device__ __forceinline__ Words<kBytes> load_words(const std::byte* from) {
+__device__ __forceinline__ Words<kBytes> load_words(const std::byte* from, bool exists,
+                                                    plan::GpuLoads loads) {
   static_assert(kBytes == 8 || kBytes % 16 == 0);
+  const bool cached = exists && loads == plan::GpuLoads::cached;
+  const bool streaming = exists && loads == plan::GpuLoads::streaming;
   Words<kBytes> words;
   if constexpr (kBytes == 8) {
-    const uint2 v = load8(from);
+    const uint2 v = load8(from, cached, streaming);
     words = {{v.x, v.y}};
   } else {
 #pragma unroll
     for (int i = 0; i < kBytes / 16; ++i) {
-      const uint4 v = load16(from + 16 * i);
+      const uint4 v = load16(from + 16 * i, cached, streaming);
       words.w[4 * i] = v.x;
       words.w[4 * i + 1] = v.y;
       words.w[4 * i + 2] = v.z;

@@ -19,7 +19,7 @@ struct SourceName {
   DType input;
 };
 
-template <class Source, class Codec>
+template <class Source, class Scales, class Codec>
 class Instances {
  public:
   static void append(SourceName name, std::vector<Kernel>* kernels) {
@@ -27,8 +27,10 @@ class Instances {
     list.add_groups(std::make_index_sequence<std::size(plan::kGroupsShapes)>());
     list.add_rows(std::make_index_sequence<std::size(plan::kRowsShapes)>());
     list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
-    list.add(plan::GpuSplit::given, 1, plan::kGivenChunks, &launch_given);
-    list.add(plan::GpuSplit::tensor, 1, plan::kGivenChunks, &launch_tensor);
+    if constexpr (Scales::kScales == plan::GpuScales::general) {
+      list.add(plan::GpuSplit::given, 1, plan::kGivenChunks, &launch_given);
+      list.add(plan::GpuSplit::tensor, 1, plan::kGivenChunks, &launch_tensor);
+    }
   }
 
  private:
@@ -43,6 +45,7 @@ class Instances {
     key.output = Codec::kFormat == Format::e4m3 ? DType::e4m3 : DType::e5m2;
     key.split = split;
     key.access = Source::Rows::kAccess;
+    key.scales = Scales::kScales;
     key.lanes = lanes;
     key.chunks = chunks;
     kernels_->push_back({key, launcher});
@@ -77,46 +80,59 @@ class Instances {
 
   template <plan::GroupsShape kShape>
   static cudaError_t launch_groups(const QuantizeCall& call, const Launch& how) {
-    return launch_kernel(&quantize_groups<Source, Codec, kShape.lanes, kShape.chunks>, how,
-                         QuantizeArguments<Source>(call));
+    return launch_kernel(&quantize_groups<Source, Scales, Codec, kShape.lanes, kShape.chunks>, how,
+                         QuantizeArguments<Source, Scales>(call));
   }
   template <int kChunks>
   static cudaError_t launch_rows(const QuantizeCall& call, const Launch& how) {
-    return launch_kernel(&quantize_rows<Source, Codec, kChunks>, how,
-                         QuantizeArguments<Source>(call));
+    return launch_kernel(&quantize_rows<Source, Scales, Codec, kChunks>, how,
+                         QuantizeArguments<Source, Scales>(call));
   }
   template <int kChunks>
   static cudaError_t launch_blocks(const QuantizeCall& call, const Launch& how) {
-    return launch_kernel(&quantize_blocks<Source, Codec, kChunks>, how,
-                         QuantizeArguments<Source>(call));
+    return launch_kernel(&quantize_blocks<Source, Scales, Codec, kChunks>, how,
+                         TileArguments<Source, Scales>(call));
   }
   static cudaError_t launch_given(const QuantizeCall& call, const Launch& how) {
-    return launch_kernel(&quantize_given<Source, Codec>, how, ElementwiseArguments<Source>(call));
+    return launch_kernel(&quantize_given<Source, Scales, Codec>, how,
+                         ElementwiseArguments<Source, Scales>(call));
   }
   // Both passes; the first fills the machine once.
   static cudaError_t launch_tensor(const QuantizeCall& call, const Launch& how) {
-    const ElementwiseArguments<Source> arguments(call);
+    const ElementwiseArguments<Source, Scales> arguments(call);
+    const Partials partials{call.partials, call.partial_count};
     if (call.partial_count > 0) {
       Launch first = how;
       first.blocks = call.partial_count;
       const cudaError_t error =
-          launch_kernel(&absmax_tensor<Source>, first, arguments, call.partials);
+          launch_kernel(&absmax_tensor<Source, Scales>, first, arguments, partials);
       if (error != cudaSuccess) return error;
     }
-    return launch_kernel(&quantize_tensor<Source, Codec>, how, arguments);
+    return launch_kernel(&quantize_tensor<Source, Scales, Codec>, how, arguments, partials);
   }
 
   SourceName name_;
   std::vector<Kernel>* kernels_;
 };
 
+// Of one format: whole chunks and single elements, the short ways for plain tensors only.
+template <template <class> class SourceOf, class F>
+void append_kernels(SourceName name, std::vector<Kernel>* kernels) {
+  using Vectors = SourceOf<VectorRows>;
+  using Elements = SourceOf<ElementRows>;
+  if constexpr (Vectors::kHasShortWays) {
+    Instances<Vectors, FloatScales<F>, Codec<F>>::append(name, kernels);
+    Instances<Vectors, ExponentScales<F>, Codec<F>>::append(name, kernels);
+  }
+  Instances<Vectors, GeneralScales<F>, Codec<F>>::append(name, kernels);
+  Instances<Elements, GeneralScales<F>, Codec<F>>::append(name, kernels);
+}
+
 template <template <class> class SourceOf>
 std::vector<Kernel> make_kernels(SourceName name) {
   std::vector<Kernel> kernels;
-  Instances<SourceOf<VectorRows>, Codec<numerics::E4m3>>::append(name, &kernels);
-  Instances<SourceOf<VectorRows>, Codec<numerics::E5m2>>::append(name, &kernels);
-  Instances<SourceOf<ElementRows>, Codec<numerics::E4m3>>::append(name, &kernels);
-  Instances<SourceOf<ElementRows>, Codec<numerics::E5m2>>::append(name, &kernels);
+  append_kernels<SourceOf, numerics::E4m3>(name, &kernels);
+  append_kernels<SourceOf, numerics::E5m2>(name, &kernels);
   return kernels;
 }
 

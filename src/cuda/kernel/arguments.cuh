@@ -5,7 +5,7 @@
 #include "cuda/device/launch.cuh"
 #include "cuda/device/reduce.cuh"
 #include "cuda/stage/codec.cuh"
-#include "cuda/stage/rule.cuh"
+#include "cuda/stage/scale.cuh"
 #include "cuda/stage/source.cuh"
 #include "plan/divider.hpp"
 #include "plan/row_view.hpp"
@@ -13,70 +13,194 @@
 
 namespace rowscale::cuda {
 
-// A QuantizeCall for a kernel: positions in 64 bits, divisions prepared.
+// The rows of all batches, and which of them exist.
+template <class Index>
+class RowSet {
+ public:
+  explicit RowSet(const plan::RowView& rows)
+      : rows_in_batch_(static_cast<Index>(rows.rows_per_batch() > 0 ? rows.rows_per_batch() : 1)),
+        counts_(rows.row_counts()) {}
+
+  struct Place {
+    Index batch;
+    Index row;  // in the batch
+  };
+  [[nodiscard]] __device__ __forceinline__ Place place(Index row) const {
+    const Index batch = rows_in_batch_.divide(row);
+    return {batch, row - batch * rows_in_batch_.divisor()};
+  }
+  [[nodiscard]] __device__ __forceinline__ bool exists(const Place& at) const {
+    bool exists = true;
+    if (counts_ != nullptr) exists = at.row < counts_[at.batch];
+    return exists;
+  }
+  [[nodiscard]] __device__ __forceinline__ Index rows_in_batch() const {
+    return rows_in_batch_.divisor();
+  }
+  // Rows of the batch that exist.
+  [[nodiscard]] __device__ __forceinline__ Index count(Index batch) const {
+    const Index rows = rows_in_batch_.divisor();
+    if (counts_ == nullptr) return rows;
+    const Index counted = counts_[batch];
+    return counted < rows ? counted : rows;
+  }
+  [[nodiscard]] __device__ __forceinline__ plan::RowMasks masks() const {
+    return counts_ == nullptr ? plan::RowMasks::none : plan::RowMasks::counted;
+  }
+
+ private:
+  plan::Divider<Index> rows_in_batch_;
+  const int32_t* counts_;
+};
+
+// Blocks that a multiprocessor should have room for: loads in flight hide the memory's delay, and
+// registers are what limits them. For chunks of four registers; others are left to the compiler.
 template <class Source>
+constexpr int least_blocks(int threads, int chunks) {
+  const int most_threads = chunks <= 2 ? 2048 : (chunks <= 4 ? 1536 : 1024);
+  return sizeof(typename Source::Chunk) == 16 ? most_threads / threads : 1;
+}
+template <class Source, class Scales>
+constexpr int least_blocks_of_short_way(int threads, int chunks) {
+  return Scales::kScales == plan::GpuScales::general ? 1 : least_blocks<Source>(threads, chunks);
+}
+
+// A QuantizeCall for a kernel: positions as narrow as the access allows, divisions prepared.
+template <class Source, class Scales>
 struct QuantizeArguments {
+  using Index = typename Source::Index;
+  using Chunk = typename Source::Chunk;
+
   Source source;
   typename Source::Rows codes;
-  plan::RowView x;  // batches and masks
-  plan::ScaleGrid grid;
-  plan::ScaleView scales;
-  Rule rule;
+  RowSet<Index> rows;
+  plan::BasicScaleView<Index> scales;
+  Scales rule;
   uint32_t nan_xor;
-  int64_t columns;
-  int64_t units;
-  plan::Divider units_in_row;
+  Index columns;
+  Index units;
+  Index unit_columns;
+  plan::Divider<Index> units_in_row;
 
   explicit QuantizeArguments(const QuantizeCall& call)
-      : source(call.source),
-        codes(call.codes),
-        x(call.x),
-        grid(call.grid),
-        scales(call.scales),
-        rule(call.rule),
-        nan_xor(call.nan_xor),
-        columns(call.x.columns()),
-        units(call.x.rows() * call.grid.columns),
-        units_in_row(call.grid.columns > 0 ? call.grid.columns : 1) {}
+      : source(call.source, call.loads),
+        codes(call.codes, call.loads),
+        rows(call.x),
+        scales(call.recipe, call.grid, call.scales),
+        rule(call.recipe),
+        nan_xor(nan_difference(call.recipe.format, call.recipe.nan)),
+        columns(static_cast<Index>(call.x.columns())),
+        units(static_cast<Index>(call.x.rows() * call.grid.columns)),
+        unit_columns(static_cast<Index>(call.grid.unit_columns)),
+        units_in_row(static_cast<Index>(call.grid.columns > 0 ? call.grid.columns : 1)) {}
 
-  [[nodiscard]] __device__ __forceinline__ plan::RowMasks masks() const {
-    return x.is_masked() ? plan::RowMasks::counted : plan::RowMasks::none;
-  }
-
-  // A group of a row or the whole row: columns [begin, end).
-  struct Unit {
-    int64_t row;
-    int64_t scale_column;
-    int64_t begin;
-    int64_t end;
+  // Of a chunk; `count` elements exist, none where it is 0 or less.
+  struct Place {
+    Index row;
+    Index column;
+    Index count;
   };
-  [[nodiscard]] __device__ __forceinline__ Unit unit(int64_t index) const {
-    const int64_t row = units_in_row.divide(index);
-    const int64_t scale_column = index - row * units_in_row.divisor();
-    const int64_t begin = scale_column * grid.unit_columns;
-    const int64_t end = begin + grid.unit_columns;
-    return {row, scale_column, begin, end < columns ? end : columns};
+
+  // A group of a row or the whole row: columns [begin, end), none where it does not exist.
+  struct Unit {
+    Index row;
+    typename RowSet<Index>::Place at;
+    Index scale_column;
+    Index begin;
+    Index end;
+  };
+  [[nodiscard]] __device__ __forceinline__ Unit unit(Index index) const {
+    const bool is_there = index < units;
+    if (!is_there) index = 0;
+    Unit unit;
+    unit.row = units_in_row.divide(index);
+    unit.scale_column = index - unit.row * units_in_row.divisor();
+    unit.at = rows.place(unit.row);
+    unit.begin = unit.scale_column * unit_columns;
+    const Index left = columns - unit.begin;
+    const Index width = left < unit_columns ? left : unit_columns;
+    unit.end = rows.exists(unit.at) && is_there ? unit.begin + width : 0;
+    return unit;
   }
 
-  // Stores a unit's scale with the pads that follow it: one thread a unit.
-  __device__ __forceinline__ void store_scale(const Unit& unit, float s) const {
-    const plan::ScaleGrid::Position at = grid.of_row(unit.row);
-    scales.store(at.batch, at.row, unit.scale_column, s);
-    write_pads(at.batch, at.row, unit.scale_column);
-  }
-  // Few threads have any to write: not worth a copy of the code in every kernel.
-  __device__ __noinline__ void write_pads(int64_t batch, int64_t row, int64_t column) const {
-    scales.write_pads_after(batch, row, column, masks());
+  [[nodiscard]] __device__ __forceinline__ Chunk load(const Place& at) const {
+    return source.load(at.row, at.column, at.count);
   }
 
-  // Divides, encodes and stores a chunk of which `count` elements exist.
-  __device__ __forceinline__ void store_codes(const typename Source::Chunk& chunk,
-                                              const Divisor& divisor, int64_t row, int64_t column,
-                                              int64_t count, auto codec) const {
+  // Stores a scale with the pads that follow it: one thread a unit.
+  __device__ __forceinline__ void store_scale(Index batch, Index row, Index column, float s) const {
+    Scales::store(scales, batch, row, column, s);
+    if (scales.has_pads_after(row, column)) write_pads(batch, row, column);
+  }
+
+  // A unit's scale, and whether this thread is the one that stores it.
+  struct ScalePlace {
+    Index batch;
+    Index row;
+    Index column;
+    bool is_mine;
+  };
+
+  // Divides, encodes and stores chunk[k] at place(k), and the scale with the pads that follow it.
+  // What is rare is one call at the end, of which no register has to wait.
+  template <class Codec, int kChunks, class PlaceOf>
+  __device__ __forceinline__ void store_unit(const Chunk (&chunk)[kChunks], const Divisor& divisor,
+                                             const PlaceOf& place, const ScalePlace& at) const {
+    const bool is_fast = divisor.division == Division::fast;
+    if (__builtin_expect(is_fast, 1)) {
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) store_fast<Codec>(chunk[k], divisor, place(k));
+    }
+    const bool has_pads = at.is_mine && scales.has_pads_after(at.row, at.column);
+    if (at.is_mine) Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
+    if (__builtin_expect(!is_fast || has_pads, 0)) {
+      finish_unit<Codec, kChunks>(divisor, place, at, has_pads);
+    }
+  }
+
+  // One chunk of a unit that is read twice.
+  template <class Codec>
+  __device__ __forceinline__ void store_chunk(const Chunk& chunk, const Divisor& divisor,
+                                              const Place& at) const {
+    if (divisor.division == Division::fast) {
+      store_fast<Codec>(chunk, divisor, at);
+    } else {
+      store_slowly<Codec>(chunk, divisor, at);
+    }
+  }
+  __device__ __forceinline__ void store_scale(const Divisor& divisor, const ScalePlace& at) const {
+    Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
+    if (scales.has_pads_after(at.row, at.column)) {
+      scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
+    }
+  }
+
+ private:
+  template <class Codec>
+  __device__ __forceinline__ void store_fast(const Chunk& chunk, const Divisor& divisor,
+                                             const Place& at) const {
     float v[plan::kChunk];
     Source::values(chunk, v);
-    divide_scaled(v, divisor);
-    codes.template store<uint8_t>(row, column, count, codec.encode(v, nan_xor));
+    divide_fast(v, divisor.fast);
+    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+  }
+  template <class Codec>
+  __device__ __forceinline__ void store_slowly(const Chunk& chunk, const Divisor& divisor,
+                                               const Place& at) const {
+    float v[plan::kChunk];
+    Source::values(chunk, v);
+    divide_in_turn(v, divisor);
+    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+  }
+  // Codes of scales that do not divide fast, from elements that are read again; pads.
+  template <class Codec, int kChunks, class PlaceOf>
+  __device__ __noinline__ void finish_unit(Divisor divisor, PlaceOf place, ScalePlace at,
+                                           bool has_pads) const {
+    if (divisor.division != Division::fast) {
+#pragma unroll 1
+      for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
+    }
+    if (has_pads) scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
   }
 };
 

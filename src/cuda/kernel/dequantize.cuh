@@ -1,29 +1,30 @@
 // codes -> decode -> scale -> round -> store.
 #pragma once
 
-#include "cuda/calls.hpp"
-#include "cuda/device/launch.cuh"
-#include "cuda/stage/codec.cuh"
-#include "cuda/stage/source.cuh"
-#include "plan/divider.hpp"
-#include "plan/row_view.hpp"
+#include "cuda/kernel/arguments.cuh"
 
 namespace rowscale::cuda {
 
 template <class Source>
 struct DequantizeArguments {
+  using Index = typename Source::Index;
+
   Source source;
   typename Source::Rows y;
-  plan::RowView codes;  // masks
-  plan::Divider chunks_in_row;
-  int64_t chunks;
+  RowSet<Index> rows;
+  Index columns;
+  Index chunks;
+  plan::Divider<Index> chunks_in_row;
 
   explicit DequantizeArguments(const DequantizeCall& call)
-      : source(call.source),
-        y(call.y),
-        codes(call.codes),
-        chunks_in_row((call.codes.columns() + plan::kChunk - 1) / plan::kChunk),
-        chunks(call.codes.rows() * chunks_in_row.divisor()) {}
+      : source(call.source, call.loads),
+        y(call.y, call.loads),
+        rows(call.codes),
+        columns(static_cast<Index>(call.codes.columns())),
+        chunks_in_row(
+            static_cast<Index>((call.codes.columns() + plan::kChunk - 1) / plan::kChunk)) {
+    chunks = static_cast<Index>(call.codes.rows()) * chunks_in_row.divisor();
+  }
 };
 
 // Each value rounded once to T; NaN in its canonical form.
@@ -47,21 +48,24 @@ __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> round_chunk(const Flo
 template <class Source, class T>
 __global__ void __launch_bounds__(plan::kGivenThreads)
     dequantize_chunks(const __grid_constant__ DequantizeArguments<Source> a) {
-  const int64_t first = block_index() * (plan::kGivenThreads * plan::kGivenChunks) + threadIdx.x;
+  using Index = typename Source::Index;
+  constexpr Index kStep = plan::kGivenThreads;
+  const Index first = block_index<Index>() * (kStep * plan::kGivenChunks) + thread_index<Index>();
   begin_kernel();
 
   // Load, decode and scale
   FloatChunk chunk[plan::kGivenChunks];
-  int64_t row[plan::kGivenChunks];
-  int64_t column[plan::kGivenChunks];
-  int64_t count[plan::kGivenChunks];
+  Index row[plan::kGivenChunks];
+  Index column[plan::kGivenChunks];
+  Index count[plan::kGivenChunks];
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    const int64_t index = first + k * plan::kGivenThreads;
-    row[k] = a.chunks_in_row.divide(index < a.chunks ? index : 0);
-    column[k] = (index - row[k] * a.chunks_in_row.divisor()) * plan::kChunk;
-    const bool exists = index < a.chunks && a.codes.row_exists(row[k]);
-    count[k] = exists ? a.codes.columns() - column[k] : 0;
+    const Index index = first + k * kStep;
+    const Index i = index < a.chunks ? index : 0;
+    row[k] = a.chunks_in_row.divide(i);
+    column[k] = (i - row[k] * a.chunks_in_row.divisor()) * plan::kChunk;
+    const bool exists = index < a.chunks && a.rows.exists(a.rows.place(row[k]));
+    count[k] = exists ? a.columns - column[k] : 0;
     chunk[k] = a.source.load(row[k], column[k], count[k]);
   }
 

@@ -6,101 +6,102 @@
 
 namespace rowscale::cuda {
 
-// Where a tile lies: rows [row, row + rows) of the data, columns [begin, end).
-struct Tile {
-  int64_t batch;
-  int64_t scale_row;
-  int64_t scale_column;
-  int64_t row;
-  int64_t rows;
-  int64_t begin;
-  int64_t end;
+template <class Source, class Scales>
+struct TileArguments {
+  using Index = typename Source::Index;
+
+  QuantizeArguments<Source, Scales> call;
+  Index tiles;
+  Index unit_rows;
+  plan::Divider<Index> tile_rows_in_batch;
+  plan::Divider<Index> chunks_in_tile_row;
+
+  explicit TileArguments(const QuantizeCall& quantize)
+      : call(quantize),
+        tiles(
+            static_cast<Index>(quantize.x.batches() * quantize.grid.rows * quantize.grid.columns)),
+        unit_rows(static_cast<Index>(quantize.grid.unit_rows)),
+        tile_rows_in_batch(static_cast<Index>(quantize.grid.rows > 0 ? quantize.grid.rows : 1)),
+        chunks_in_tile_row(
+            static_cast<Index>((quantize.grid.unit_columns + plan::kChunk - 1) / plan::kChunk)) {}
+
+  // Rows [row, row + rows) of the data, columns [begin, end).
+  struct Tile {
+    Index batch;
+    Index scale_row;
+    Index scale_column;
+    Index row;
+    Index rows;
+    Index begin;
+    Index end;
+  };
+  [[nodiscard]] __device__ __forceinline__ Tile tile(Index index) const {
+    const Index line = call.units_in_row.divide(index);
+    Tile tile;
+    tile.scale_column = index - line * call.units_in_row.divisor();
+    tile.batch = tile_rows_in_batch.divide(line);
+    tile.scale_row = line - tile.batch * tile_rows_in_batch.divisor();
+    const Index first = tile.scale_row * unit_rows;
+    const Index left = call.rows.count(tile.batch) - first;
+    tile.row = tile.batch * call.rows.rows_in_batch() + first;
+    tile.rows = left < unit_rows ? left : unit_rows;
+    tile.begin = tile.scale_column * call.unit_columns;
+    const Index columns_left = call.columns - tile.begin;
+    tile.end = tile.begin + (columns_left < call.unit_columns ? columns_left : call.unit_columns);
+    return tile;
+  }
+
+  // The i-th chunk of a tile, row after row.
+  using Place = typename QuantizeArguments<Source, Scales>::Place;
+  [[nodiscard]] __device__ __forceinline__ Place place(const Tile& tile, Index i) const {
+    const Index row = chunks_in_tile_row.divide(i);
+    const Index column = tile.begin + (i - row * chunks_in_tile_row.divisor()) * plan::kChunk;
+    return {tile.row + row, column, row < tile.rows ? tile.end - column : 0};
+  }
 };
 
-template <class Source>
-__device__ __forceinline__ Tile tile_of(const QuantizeArguments<Source>& call, int64_t index) {
-  const plan::ScaleGrid& grid = call.grid;
-  const int64_t line = call.units_in_row.divide(index);
-  const plan::QuotientRemainder at = plan::divide(line, grid.rows);
-  Tile tile;
-  tile.batch = at.quotient;
-  tile.scale_row = at.remainder;
-  tile.scale_column = index - line * grid.columns;
-  const int64_t first = tile.scale_row * grid.unit_rows;
-  const int64_t left = call.x.valid_rows(tile.batch) - first;
-  tile.row = tile.batch * grid.data_rows + first;
-  tile.rows = left < grid.unit_rows ? left : grid.unit_rows;
-  tile.begin = tile.scale_column * grid.unit_columns;
-  const int64_t end = tile.begin + grid.unit_columns;
-  tile.end = end < call.columns ? end : call.columns;
-  return tile;
-}
-
-template <class Source, class Codec, int kChunks>
-__global__ void __launch_bounds__(plan::kBlocksThreads)
-    quantize_blocks(const __grid_constant__ QuantizeArguments<Source> call) {
+template <class Source, class Scales, class Codec, int kChunks>
+__global__ void __launch_bounds__(plan::kBlocksThreads,
+                                  least_blocks_of_short_way<Source, Scales>(plan::kBlocksThreads,
+                                                                            kChunks))
+    quantize_blocks(const __grid_constant__ TileArguments<Source, Scales> a) {
+  using Index = typename Source::Index;
+  constexpr Index kStep = plan::kBlocksThreads;
   __shared__ float scratch[32];
-  const int64_t index = block_index();
   begin_kernel();
-  if (index >= call.x.batches() * call.grid.rows * call.grid.columns) return;
-  const Tile tile = tile_of(call, index);
+  const Index index = block_index<Index>();
+  if (index >= a.tiles) return;
+  const auto tile = a.tile(index);
   if (tile.rows <= 0) return;
-  const int64_t chunks_in_row = (tile.end - tile.begin + plan::kChunk - 1) / plan::kChunk;
-  const int64_t chunks = tile.rows * chunks_in_row;
-  // The chunks of the tile, row after row.
-  const auto place = [&](int64_t i, auto&& use) {
-    const plan::QuotientRemainder at = plan::divide(i, chunks_in_row);
-    const int64_t column = tile.begin + at.remainder * plan::kChunk;
-    use(tile.row + at.quotient, column, i < chunks ? tile.end - column : 0);
-  };
+  const Index first = thread_index<Index>();
 
-  const auto scale = [&](float amax) {
-    const float s = numerics::make_scale(call.rule.scale, max_of_block(amax, scratch));
-    if (threadIdx.x == 0) {
-      call.scales.store(tile.batch, tile.scale_row, tile.scale_column, s);
-      call.write_pads(tile.batch, tile.scale_row, tile.scale_column);
-    }
-    return make_divisor(s, call.rule);
-  };
+  const typename QuantizeArguments<Source, Scales>::ScalePlace scale_place{
+      tile.batch, tile.scale_row, tile.scale_column, threadIdx.x == 0};
 
   typename Source::Amax amax;
   if constexpr (kChunks > 0) {
     // Load
     typename Source::Chunk chunk[kChunks];
+    const auto place = [=, &a](int k) { return a.place(tile, first + k * kStep); };
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      place(threadIdx.x + k * int64_t{plan::kBlocksThreads},
-            [&](int64_t row, int64_t column, int64_t count) {
-              chunk[k] = call.source.load(row, column, count);
-            });
-    }
+    for (int k = 0; k < kChunks; ++k) chunk[k] = a.call.load(place(k));
 
-    // Reduce and scale
+      // Reduce and scale
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) amax.raise(chunk[k]);
-    const Divisor divisor = scale(amax.value());
+    const Divisor divisor = a.call.rule.divisor(max_of_block(amax.value(), scratch));
 
     // Encode and store
-#pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      place(threadIdx.x + k * int64_t{plan::kBlocksThreads},
-            [&](int64_t row, int64_t column, int64_t count) {
-              call.store_codes(chunk[k], divisor, row, column, count, Codec{});
-            });
-    }
+    a.call.template store_unit<Codec>(chunk, divisor, place, scale_place);
   } else {
-    for (int64_t i = threadIdx.x; i < chunks; i += plan::kBlocksThreads) {
-      place(i, [&](int64_t row, int64_t column, int64_t count) {
-        amax.raise(call.source.load(row, column, count));
-      });
+    const Index chunks = tile.rows * a.chunks_in_tile_row.divisor();
+    for (Index i = first; i < chunks; i += kStep) amax.raise(a.call.load(a.place(tile, i)));
+    const Divisor divisor = a.call.rule.divisor(max_of_block(amax.value(), scratch));
+    for (Index i = first; i < chunks; i += kStep) {
+      const auto at = a.place(tile, i);
+      a.call.template store_chunk<Codec>(a.call.load(at), divisor, at);
     }
-    const Divisor divisor = scale(amax.value());
-    for (int64_t i = threadIdx.x; i < chunks; i += plan::kBlocksThreads) {
-      place(i, [&](int64_t row, int64_t column, int64_t count) {
-        call.store_codes(call.source.load(row, column, count), divisor, row, column, count,
-                         Codec{});
-      });
-    }
+    if (scale_place.is_mine) a.call.store_scale(divisor, scale_place);
   }
 }
 

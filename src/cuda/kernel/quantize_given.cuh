@@ -1,88 +1,85 @@
-// Nothing to reduce: the scales are there, or all come from one amax.
+// Nothing to reduce: the scales are there. Chunks as they come.
 #pragma once
 
 #include "cuda/kernel/arguments.cuh"
 
 namespace rowscale::cuda {
 
-template <class Source>
+// The chunks of all rows, one row after the other.
+template <class Source, class Scales>
 struct ElementwiseArguments {
-  QuantizeArguments<Source> call;
-  ChunkScales given;
-  plan::Divider chunks_in_row;
-  int64_t chunks;
-  const float* partials;  // null where scales are given
-  int64_t partial_count;
+  using Index = typename Source::Index;
+
+  QuantizeArguments<Source, Scales> call;
+  ChunkScales<Index> given;
+  Index chunks;
+  plan::Divider<Index> chunks_in_row;
 
   explicit ElementwiseArguments(const QuantizeCall& quantize)
       : call(quantize),
-        given(quantize.grid, quantize.scales, quantize.x.columns()),
-        chunks_in_row((quantize.x.columns() + plan::kChunk - 1) / plan::kChunk),
-        chunks(quantize.x.rows() * chunks_in_row.divisor()),
-        partials(quantize.partials),
-        partial_count(quantize.partial_count) {}
-};
-
-struct ChunkPlace {
-  int64_t row;
-  int64_t column;
-  int64_t count;  // elements that exist; 0 or less: none
-};
-
-template <class Source>
-__device__ __forceinline__ ChunkPlace chunk_place(const ElementwiseArguments<Source>& a,
-                                                  int64_t index) {
-  if (index >= a.chunks) return {0, 0, 0};
-  const int64_t row = a.chunks_in_row.divide(index);
-  const int64_t column = (index - row * a.chunks_in_row.divisor()) * plan::kChunk;
-  return {row, column, a.call.x.row_exists(row) ? a.call.columns - column : 0};
-}
-
-// Each element by a scale of its own, one after the other at the head of the array.
-template <class Source>
-__device__ __forceinline__ void divide_by_several(const ElementwiseArguments<Source>& a,
-                                                  int64_t row, int64_t column, int64_t count,
-                                                  float (&v)[plan::kChunk]) {
-#pragma unroll 1
-  for (int i = 0; i < plan::kChunk; ++i) {
-    float quotient = 0.0F;
-    if (i < count) {
-      quotient = divide_one(v[0], make_divisor(a.given.of(row, column + i), a.call.rule));
-    }
-#pragma unroll
-    for (int j = 0; j + 1 < plan::kChunk; ++j) v[j] = v[j + 1];
-    v[plan::kChunk - 1] = quotient;
+        given(quantize.recipe, quantize.x, quantize.scales),
+        chunks_in_row(
+            static_cast<Index>((quantize.x.columns() + plan::kChunk - 1) / plan::kChunk)) {
+    chunks = static_cast<Index>(quantize.x.rows()) * chunks_in_row.divisor();
   }
-}
 
-template <class Source, class Codec>
-__global__ void __launch_bounds__(plan::kGivenThreads)
-    quantize_given(const __grid_constant__ ElementwiseArguments<Source> a) {
-  const int64_t first = block_index() * (plan::kGivenThreads * plan::kGivenChunks) + threadIdx.x;
+  using Place = typename QuantizeArguments<Source, Scales>::Place;
+  [[nodiscard]] __device__ __forceinline__ Place place(Index index) const {
+    if (index >= chunks) return {0, 0, 0};
+    const Index row = chunks_in_row.divide(index);
+    const Index column = (index - row * chunks_in_row.divisor()) * plan::kChunk;
+    return {row, column, call.rows.exists(call.rows.place(row)) ? call.columns - column : 0};
+  }
+
+  // Each element by a scale of its own, one after the other at the head of the array.
+  __device__ __forceinline__ void divide_by_several(const Place& at,
+                                                    float (&v)[plan::kChunk]) const {
+#pragma unroll 1
+    for (int i = 0; i < plan::kChunk; ++i) {
+      float quotient = 0.0F;
+      if (i < at.count) {
+        quotient = divide_one(v[0], call.rule.divisor_of_given(given.of(at.row, at.column + i)));
+      }
+#pragma unroll
+      for (int j = 0; j + 1 < plan::kChunk; ++j) v[j] = v[j + 1];
+      v[plan::kChunk - 1] = quotient;
+    }
+  }
+};
+
+template <class Source, class Scales, class Codec>
+__global__ void __launch_bounds__(plan::kGivenThreads,
+                                  least_blocks<Source>(plan::kGivenThreads, 2 * plan::kGivenChunks))
+    quantize_given(const __grid_constant__ ElementwiseArguments<Source, Scales> a) {
+  using Index = typename Source::Index;
+  constexpr Index kStep = plan::kGivenThreads;
+  const Index first = block_index<Index>() * (kStep * plan::kGivenChunks) + thread_index<Index>();
   begin_kernel();
 
   // Load
-  ChunkPlace at[plan::kGivenChunks];
+  typename ElementwiseArguments<Source, Scales>::Place at[plan::kGivenChunks];
   typename Source::Chunk chunk[plan::kGivenChunks];
+  float s[plan::kGivenChunks];
+#pragma unroll
+  for (int k = 0; k < plan::kGivenChunks; ++k) at[k] = a.place(first + k * kStep);
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    at[k] = chunk_place(a, first + k * plan::kGivenThreads);
-    chunk[k] = a.call.source.load(at[k].row, at[k].column, at[k].count);
+    chunk[k] = a.call.load(at[k]);
+    s[k] = at[k].count > 0 ? a.given.of(at[k].row, at[k].column) : 1.0F;
   }
 
   // Scale, encode and store
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    const auto [row, column, count] = at[k];
-    if (count <= 0) continue;
     float v[plan::kChunk];
     Source::values(chunk[k], v);
-    if (a.given.is_one(column)) {
-      divide_given(v, make_divisor(a.given.of(row, column), a.call.rule));
+    if (a.given.is_one(at[k].column)) {
+      divide_given(v, a.call.rule.divisor_of_given(s[k]));
     } else {
-      divide_by_several(a, row, column, count, v);
+      a.divide_by_several(at[k], v);
     }
-    a.call.codes.template store<uint8_t>(row, column, count, Codec::encode(v, a.call.nan_xor));
+    a.call.codes.template store<uint8_t>(at[k].row, at[k].column, at[k].count,
+                                         Codec::encode(v, a.call.nan_xor));
   }
 }
 

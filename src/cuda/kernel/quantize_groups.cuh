@@ -6,24 +6,27 @@
 
 namespace rowscale::cuda {
 
-template <class Source, class Codec, int kLanes, int kChunks>
-__global__ void __launch_bounds__(plan::kGroupsThreads)
-    quantize_groups(const __grid_constant__ QuantizeArguments<Source> call) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int64_t index = block_index() * (blockDim.x / kLanes) + threadIdx.x / kLanes;
+template <class Source, class Scales, class Codec, int kLanes, int kChunks>
+__global__ void __launch_bounds__(plan::kGroupsThreads,
+                                  least_blocks_of_short_way<Source, Scales>(plan::kGroupsThreads,
+                                                                            kChunks))
+    quantize_groups(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
+  using Index = typename Source::Index;
+  const auto lane = static_cast<Index>(threadIdx.x % kLanes);
+  const auto unit_in_block = static_cast<Index>(threadIdx.x / kLanes);
+  const auto units_in_block = static_cast<Index>(blockDim.x / kLanes);
   begin_kernel();
-  if (index >= call.units) return;
-  const auto unit = call.unit(index);
-  if (!call.x.row_exists(unit.row)) return;
+  // A unit that does not exist has no columns; its lanes stay, for the exchange below.
+  const auto unit = call.unit(block_index<Index>() * units_in_block + unit_in_block);
+  const auto place = [=](int k) {
+    const Index column = unit.begin + (lane + k * kLanes) * plan::kChunk;
+    return typename QuantizeArguments<Source, Scales>::Place{unit.row, column, unit.end - column};
+  };
 
   // Load
   typename Source::Chunk chunk[kChunks];
-  int64_t column[kChunks];
 #pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    column[k] = unit.begin + (lane + k * kLanes) * plan::kChunk;
-    chunk[k] = call.source.load(unit.row, column[k], unit.end - column[k]);
-  }
+  for (int k = 0; k < kChunks; ++k) chunk[k] = call.load(place(k));
 
   // Reduce
   typename Source::Amax amax;
@@ -31,15 +34,12 @@ __global__ void __launch_bounds__(plan::kGroupsThreads)
   for (int k = 0; k < kChunks; ++k) amax.raise(chunk[k]);
 
   // Scale
-  const float s = numerics::make_scale(call.rule.scale, max_of_lanes<kLanes>(amax.value()));
-  const Divisor divisor = make_divisor(s, call.rule);
-  if (lane == 0) call.store_scale(unit, s);
+  const Divisor divisor = call.rule.divisor(max_of_lanes<kLanes>(amax.value()));
 
-    // Encode and store
-#pragma unroll
-  for (int k = 0; k < kChunks; ++k) {
-    call.store_codes(chunk[k], divisor, unit.row, column[k], unit.end - column[k], Codec{});
-  }
+  // Encode and store
+  call.template store_unit<Codec>(
+      chunk, divisor, place,
+      {unit.at.batch, unit.at.row, unit.scale_column, lane == 0 && unit.end > 0});
 }
 
 }  // namespace rowscale::cuda

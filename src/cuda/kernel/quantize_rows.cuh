@@ -13,54 +13,49 @@ constexpr int most_row_threads(int chunks) {
   return 0;
 }
 
-template <class Source, class Codec, int kChunks>
-__global__ void __launch_bounds__(most_row_threads(kChunks))
-    quantize_rows(const __grid_constant__ QuantizeArguments<Source> call) {
+template <class Source, class Scales, class Codec, int kChunks>
+__global__ void __launch_bounds__(
+    most_row_threads(kChunks),
+    least_blocks_of_short_way<Source, Scales>(most_row_threads(kChunks), kChunks))
+    quantize_rows(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
+  using Index = typename Source::Index;
   __shared__ float scratch[32];
-  const int64_t index = block_index();
   begin_kernel();
-  if (index >= call.units) return;
-  const auto unit = call.unit(index);
-  const int64_t first = unit.begin + int64_t{threadIdx.x} * plan::kChunk;
-  const int64_t step = int64_t{blockDim.x} * plan::kChunk;
-  if (!call.x.row_exists(unit.row)) return;
+  const auto unit = call.unit(block_index<Index>());
+  const Index first = unit.begin + thread_index<Index>() * plan::kChunk;
+  const Index step = static_cast<Index>(blockDim.x) * plan::kChunk;
+  if (unit.end == 0) return;
+
+  const auto place = [=](Index k) {
+    const Index column = first + k * step;
+    return typename QuantizeArguments<Source, Scales>::Place{unit.row, column, unit.end - column};
+  };
+
+  const typename QuantizeArguments<Source, Scales>::ScalePlace scale_place{
+      unit.at.batch, unit.at.row, unit.scale_column, threadIdx.x == 0};
 
   typename Source::Amax amax;
   if constexpr (kChunks > 0) {
     // Load
     typename Source::Chunk chunk[kChunks];
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      chunk[k] = call.source.load(unit.row, first + k * step, unit.end - (first + k * step));
-    }
+    for (int k = 0; k < kChunks; ++k) chunk[k] = call.load(place(k));
 
-    // Reduce
+      // Reduce and scale
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) amax.raise(chunk[k]);
-    const float most = max_of_block(amax.value(), scratch);
+    const Divisor divisor = call.rule.divisor(max_of_block(amax.value(), scratch));
 
-    // Scale
-    const float s = numerics::make_scale(call.rule.scale, most);
-    const Divisor divisor = make_divisor(s, call.rule);
-    if (threadIdx.x == 0) call.store_scale(unit, s);
-
-      // Encode and store
-#pragma unroll
-    for (int k = 0; k < kChunks; ++k) {
-      call.store_codes(chunk[k], divisor, unit.row, first + k * step, unit.end - (first + k * step),
-                       Codec{});
-    }
+    // Encode and store
+    call.template store_unit<Codec>(chunk, divisor, place, scale_place);
   } else {
-    for (int64_t column = first; column < unit.end; column += step) {
-      amax.raise(call.source.load(unit.row, column, unit.end - column));
+    const Index chunks = (unit.end - first + step - 1) / step;
+    for (Index k = 0; k < chunks; ++k) amax.raise(call.load(place(k)));
+    const Divisor divisor = call.rule.divisor(max_of_block(amax.value(), scratch));
+    for (Index k = 0; k < chunks; ++k) {
+      call.template store_chunk<Codec>(call.load(place(k)), divisor, place(k));
     }
-    const float s = numerics::make_scale(call.rule.scale, max_of_block(amax.value(), scratch));
-    const Divisor divisor = make_divisor(s, call.rule);
-    if (threadIdx.x == 0) call.store_scale(unit, s);
-    for (int64_t column = first; column < unit.end; column += step) {
-      call.store_codes(call.source.load(unit.row, column, unit.end - column), divisor, unit.row,
-                       column, unit.end - column, Codec{});
-    }
+    if (scale_place.is_mine) call.store_scale(divisor, scale_place);
   }
 }
 

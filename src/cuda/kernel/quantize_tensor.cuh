@@ -7,61 +7,76 @@
 
 namespace rowscale::cuda {
 
-template <class Source>
+// An amax a block of the first pass.
+struct Partials {
+  float* amax;
+  int32_t count;
+};
+
+template <class Source, class Scales>
 __global__ void __launch_bounds__(plan::kGivenThreads)
-    absmax_tensor(const __grid_constant__ ElementwiseArguments<Source> a, float* partials) {
+    absmax_tensor(const __grid_constant__ ElementwiseArguments<Source, Scales> a,
+                  Partials partials) {
+  using Index = typename Source::Index;
   __shared__ float scratch[32];
   constexpr int kAhead = 4;  // loads in flight
-  const int64_t step = int64_t{gridDim.x} * plan::kGivenThreads;
+  const Index step = static_cast<Index>(gridDim.x) * plan::kGivenThreads;
   begin_kernel();
 
   typename Source::Amax amax;
-  for (int64_t first = int64_t{blockIdx.x} * plan::kGivenThreads + threadIdx.x; first < a.chunks;
-       first += kAhead * step) {
+  for (Index first = block_index<Index>() * plan::kGivenThreads + thread_index<Index>();
+       first < a.chunks; first += kAhead * step) {
     typename Source::Chunk chunk[kAhead];
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      const ChunkPlace at = chunk_place(a, first + k * step);
-      chunk[k] = a.call.source.load(at.row, at.column, at.count);
-    }
+    for (int k = 0; k < kAhead; ++k) chunk[k] = a.call.load(a.place(first + k * step));
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) amax.raise(chunk[k]);
   }
   const float most = max_of_block(amax.value(), scratch);
-  if (threadIdx.x == 0) partials[blockIdx.x] = most;
+  if (threadIdx.x == 0) partials.amax[blockIdx.x] = most;
 }
 
-template <class Source, class Codec>
+template <class Source, class Scales, class Codec>
 __global__ void __launch_bounds__(plan::kGivenThreads)
-    quantize_tensor(const __grid_constant__ ElementwiseArguments<Source> a) {
+    quantize_tensor(const __grid_constant__ ElementwiseArguments<Source, Scales> a,
+                    Partials partials) {
+  using Index = typename Source::Index;
+  constexpr Index kStep = plan::kGivenThreads;
+  constexpr Index kBlock = kStep * plan::kGivenChunks;
   __shared__ float scratch[32];
-  const int64_t blocks = int64_t{gridDim.x} * gridDim.y;
-  const int64_t first =
-      (blocks - 1 - block_index()) * (plan::kGivenThreads * plan::kGivenChunks) + threadIdx.x;
   begin_kernel();
-
-  // Load
-  ChunkPlace at[plan::kGivenChunks];
-  typename Source::Chunk chunk[plan::kGivenChunks];
-#pragma unroll
-  for (int k = 0; k < plan::kGivenChunks; ++k) {
-    at[k] = chunk_place(a, first + k * plan::kGivenThreads);
-    chunk[k] = a.call.source.load(at[k].row, at[k].column, at[k].count);
-  }
 
   // Reduce and scale
   float amax = 0.0F;
-  for (int64_t i = threadIdx.x; i < a.partial_count; i += plan::kGivenThreads) {
-    amax = fmaxf(amax, a.partials[i]);
+  for (int i = static_cast<int>(threadIdx.x); i < partials.count; i += plan::kGivenThreads) {
+    amax = fmaxf(amax, partials.amax[i]);
   }
-  const float s = numerics::make_scale(a.call.rule.scale, max_of_block(amax, scratch));
-  const Divisor divisor = make_divisor(s, a.call.rule);
-  if (block_index() == 0 && threadIdx.x == 0) a.call.scales.store(0, 0, 0, s);
+  const Divisor divisor = a.call.rule.divisor(max_of_block(amax, scratch));
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    Scales::store(a.call.scales, Index{0}, Index{0}, Index{0}, divisor.scale);
+  }
 
-    // Encode and store
+  const Index stretches = (a.chunks + kBlock - 1) / kBlock;
+  for (Index i = static_cast<Index>(blockIdx.x); i < stretches;
+       i += static_cast<Index>(gridDim.x)) {
+    const Index first = (stretches - 1 - i) * kBlock + thread_index<Index>();
+    // Load
+    typename ElementwiseArguments<Source, Scales>::Place at[plan::kGivenChunks];
+    typename Source::Chunk chunk[plan::kGivenChunks];
 #pragma unroll
-  for (int k = 0; k < plan::kGivenChunks; ++k) {
-    a.call.store_codes(chunk[k], divisor, at[k].row, at[k].column, at[k].count, Codec{});
+    for (int k = 0; k < plan::kGivenChunks; ++k) at[k] = a.place(first + k * kStep);
+#pragma unroll
+    for (int k = 0; k < plan::kGivenChunks; ++k) chunk[k] = a.call.load(at[k]);
+
+      // Encode and store
+#pragma unroll
+    for (int k = 0; k < plan::kGivenChunks; ++k) {
+      float v[plan::kChunk];
+      Source::values(chunk[k], v);
+      divide_given(v, divisor);
+      a.call.codes.template store<uint8_t>(at[k].row, at[k].column, at[k].count,
+                                           Codec::encode(v, a.call.nan_xor));
+    }
   }
 }
 

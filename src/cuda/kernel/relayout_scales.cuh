@@ -15,13 +15,14 @@ inline constexpr int kRelayoutThreads = 256;
 // ue8m0_of_value. The host cannot look at it without waiting for the device.
 __global__ void __launch_bounds__(kRelayoutThreads)
     relayout_scales(const __grid_constant__ RelayoutCall a) {
-  const int64_t index = block_index() * kRelayoutThreads + threadIdx.x;
+  const int64_t index = block_index<int64_t>() * kRelayoutThreads + threadIdx.x;
   begin_kernel();
   if (index >= a.scales) return;
   const plan::QuotientRemainder line = plan::divide(index, a.grid.columns);
   const plan::QuotientRemainder at = plan::divide(line.quotient, a.grid.rows);
   const int64_t batch = at.quotient;
   const int64_t row = at.remainder;
+  // A row of scales exists where a row of data that it covers does.
   if (!a.grid.one_for_all && row * a.grid.unit_rows >= a.codes.valid_rows(batch)) return;
   a.to.store(batch, row, line.remainder, a.from.load(batch, row, line.remainder));
   a.to.write_pads_after(batch, row, line.remainder,

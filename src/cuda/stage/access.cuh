@@ -12,36 +12,44 @@ namespace rowscale::cuda {
 class VectorRows {
  public:
   static constexpr plan::GpuAccess kAccess = plan::GpuAccess::vectors;
+  using Index = int32_t;  // of rows, columns, units and scales
 
-  explicit VectorRows(const plan::RowView& view)
-      : data_(view.address(0, 0)), row_stride_(view.row_stride()) {}
+  VectorRows(const plan::RowView& view, plan::GpuLoads loads)
+      : data_(view.address(0, 0)),
+        row_stride_(static_cast<uint32_t>(view.row_stride())),
+        loads_(loads) {}
 
   // Zeros where `count`, the elements that are left in the unit, is none.
   template <class T>
-  __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> load(int64_t row, int64_t column,
-                                                                  int64_t count) const {
-    constexpr int kBytes = plan::kChunk * sizeof(T);
-    if (count <= 0) return {};
-    return load_words<kBytes>(data_ + row * row_stride_ + column * int64_t{sizeof(T)});
+  __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> load(Index row, Index column,
+                                                                  Index count) const {
+    return load_words<plan::kChunk * sizeof(T)>(address(row, column, sizeof(T)), count > 0, loads_);
   }
   template <class T>
-  __device__ __forceinline__ void store(int64_t row, int64_t column, int64_t count,
+  __device__ __forceinline__ void store(Index row, Index column, Index count,
                                         const Words<plan::kChunk * sizeof(T)>& words) const {
     if (count <= 0) return;
-    store_words(data_ + row * row_stride_ + column * int64_t{sizeof(T)}, words);
+    store_words(address(row, column, sizeof(T)), words);
   }
 
  private:
+  __device__ __forceinline__ std::byte* address(Index row, Index column, Index bytes) const {
+    const uint64_t offset = uint64_t{static_cast<uint32_t>(row)} * row_stride_;
+    return data_ + offset + static_cast<uint32_t>(column) * static_cast<uint32_t>(bytes);
+  }
+
   std::byte* data_;
-  int64_t row_stride_;
+  uint32_t row_stride_;  // bytes
+  plan::GpuLoads loads_;
 };
 
 // Any view: element by element, one at a time, because eight at once would be eight times the code.
 class ElementRows {
  public:
   static constexpr plan::GpuAccess kAccess = plan::GpuAccess::elements;
+  using Index = int64_t;
 
-  explicit ElementRows(const plan::RowView& view) : view_(view) {}
+  ElementRows(const plan::RowView& view, plan::GpuLoads /*loads*/) : view_(view) {}
 
   template <class T>
   __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> load(int64_t row, int64_t column,

@@ -6,6 +6,7 @@
 #include "cuda/stage/access.cuh"
 #include "cuda/stage/codec.cuh"
 #include "numerics/fp8.hpp"
+#include "plan/divider.hpp"
 #include "plan/scale_view.hpp"
 #include "plan/source.hpp"
 
@@ -49,12 +50,14 @@ template <class T, class Access>
 class Plain {
  public:
   using Rows = Access;
+  using Index = typename Access::Index;
   using Chunk = Words<16>;
   using Amax = PairAmax<T>;
+  static constexpr bool kHasShortWays = true;
 
-  explicit Plain(const plan::Source& source) : x_(plan::RowView(source.x)) {}
+  Plain(const plan::Source& source, plan::GpuLoads loads) : x_(plan::RowView(source.x), loads) {}
 
-  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
     return x_.template load<T>(row, column, count);
   }
   static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
@@ -73,12 +76,14 @@ template <class Access>
 class Plain<float, Access> {
  public:
   using Rows = Access;
+  using Index = typename Access::Index;
   using Chunk = FloatChunk;
   using Amax = FloatAmax;
+  static constexpr bool kHasShortWays = true;
 
-  explicit Plain(const plan::Source& source) : x_(plan::RowView(source.x)) {}
+  Plain(const plan::Source& source, plan::GpuLoads loads) : x_(plan::RowView(source.x), loads) {}
 
-  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
     const Words<32> words = x_.template load<float>(row, column, count);
     Chunk chunk;
 #pragma unroll
@@ -95,26 +100,36 @@ class Plain<float, Access> {
 };
 
 // The scales that belong to the elements of a chunk.
+template <class Index>
 class ChunkScales {
  public:
-  ChunkScales(const plan::ScaleGrid& grid, const plan::ScaleView& scales, int64_t columns)
-      : grid_(grid),
-        scales_(scales),
-        one_a_row_(grid.unit_columns >= columns),
-        one_a_chunk_(grid.unit_columns % plan::kChunk == 0) {}
+  ChunkScales(const Recipe& recipe, const plan::RowView& rows, const void* scales)
+      : ChunkScales(recipe, plan::ScaleGrid(recipe, rows.rows_per_batch(), rows.columns()),
+                    const_cast<void*>(scales), rows.columns()) {}
 
   // Whether the chunk that begins at `column` has one scale.
-  [[nodiscard]] __device__ __forceinline__ bool is_one(int64_t column) const {
+  [[nodiscard]] __device__ __forceinline__ bool is_one(Index column) const {
     return one_a_row_ || (one_a_chunk_ && column % plan::kChunk == 0);
   }
-  [[nodiscard]] __device__ __noinline__ float of(int64_t row, int64_t column) const {
-    const plan::ScaleGrid::Position at = grid_.at(row, column);
-    return scales_.load(grid_.one_for_all ? 0 : at.batch, at.row, at.column);
+  [[nodiscard]] __device__ __forceinline__ float of(Index row, Index column) const {
+    const Index batch = rows_in_batch_.divide(row);
+    const Index scale_row = unit_rows_.divide(row - batch * rows_in_batch_.divisor());
+    return scales_.load(batch, scale_row, unit_columns_.divide(column));
   }
 
  private:
-  plan::ScaleGrid grid_;
-  plan::ScaleView scales_;
+  ChunkScales(const Recipe& recipe, const plan::ScaleGrid& grid, void* scales, int64_t columns)
+      : scales_(recipe, grid, scales),
+        rows_in_batch_(static_cast<Index>(grid.data_rows)),
+        unit_rows_(static_cast<Index>(grid.unit_rows)),
+        unit_columns_(static_cast<Index>(grid.unit_columns)),
+        one_a_row_(grid.unit_columns >= columns),
+        one_a_chunk_(grid.unit_columns % plan::kChunk == 0) {}
+
+  plan::BasicScaleView<Index> scales_;
+  plan::Divider<Index> rows_in_batch_;
+  plan::Divider<Index> unit_rows_;
+  plan::Divider<Index> unit_columns_;
   bool one_a_row_;
   bool one_a_chunk_;
 };
@@ -124,20 +139,23 @@ template <class F, class Access>
 class Dequantized {
  public:
   using Rows = Access;
+  using Index = typename Access::Index;
   using Chunk = FloatChunk;
   using Amax = FloatAmax;
+  static constexpr bool kHasShortWays = false;
 
-  explicit Dequantized(const plan::Source& source)
-      : codes_(plan::RowView(source.x)), scales_(scales_of(source)) {}
+  Dequantized(const plan::Source& source, plan::GpuLoads loads)
+      : codes_(plan::RowView(source.x), loads),
+        scales_(source.recipe, plan::RowView(source.x), source.scales.data) {}
 
-  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
     Chunk chunk = {};
     if (count <= 0) return chunk;
     Codec<F>::decode(codes_.template load<uint8_t>(row, column, count), chunk.v);
     const float s = scales_.of(row, column);
 #pragma unroll
     for (float& v : chunk.v) v = numerics::mul(v, s);
-    if (count < plan::kChunk || !scales_.is_one(column)) rescale_in_turn(row, column, count, chunk);
+    if (count < plan::kChunk || !scales_.is_one(column)) return load_in_turn(row, column, count);
     return chunk;
   }
   static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
@@ -148,8 +166,8 @@ class Dequantized {
  private:
   // A chunk that has several scales, or ends early: beyond the end lie no elements, and a 0 times
   // an infinite or a NaN scale must not count.
-  __device__ __forceinline__ void rescale_in_turn(int64_t row, int64_t column, int64_t count,
-                                                  Chunk& chunk) const {
+  __device__ __noinline__ Chunk load_in_turn(Index row, Index column, Index count) const {
+    Chunk chunk;
     Codec<F>::decode(codes_.template load<uint8_t>(row, column, count), chunk.v);
 #pragma unroll 1
     for (int i = 0; i < plan::kChunk; ++i) {
@@ -158,16 +176,11 @@ class Dequantized {
       for (int j = 0; j + 1 < plan::kChunk; ++j) chunk.v[j] = chunk.v[j + 1];
       chunk.v[plan::kChunk - 1] = value;
     }
-  }
-
-  static ChunkScales scales_of(const plan::Source& source) {
-    const plan::RowView rows(source.x);
-    const plan::ScaleGrid grid(source.recipe, rows.rows_per_batch(), rows.columns());
-    return {grid, plan::ScaleView(source.recipe, grid, source.scales.data), rows.columns()};
+    return chunk;
   }
 
   Access codes_;
-  ChunkScales scales_;
+  ChunkScales<Index> scales_;
 };
 
 }  // namespace rowscale::cuda
