@@ -52,17 +52,17 @@ Recipe recipe_of(const std::string& text) {
   return parsed("--recipe " + text, has_key ? text : "granularity=" + text);
 }
 
-// Without words: what the recipe itself says.
+// The values of `words` for a key, read by way of a recipe that may have any of them. Without
+// words: what the recipe itself says.
 template <class Field>
-std::vector<Field> fields(const std::string& option, const std::string& key,
+std::vector<Field> fields(const std::string& option, const std::string& recipe_and_key,
                           const std::vector<std::string>& words, Field Recipe::*field,
                           const Recipe& recipe) {
   if (words.empty()) return {recipe.*field};
   std::vector<Field> values;
   values.reserve(words.size());
   for (const std::string& word : words) {
-    values.push_back(
-        parsed(option + " " + word, fmt::format("granularity=per_token {}={}", key, word)).*field);
+    values.push_back(parsed(option + " " + word, recipe_and_key + "=" + word).*field);
   }
   return values;
 }
@@ -127,10 +127,10 @@ std::vector<NamedRecipe> chosen_recipes(const Options& options) {
   std::vector<NamedRecipe> chosen;
   for (const std::string& text : options.recipes.empty() ? default_recipes() : options.recipes) {
     const Recipe base = recipe_of(text);
-    for (const ScaleEncoding encoding :
-         fields("--encoding", "encoding", options.encodings, &Recipe::encoding, base)) {
-      for (const ScaleLayout layout :
-           fields("--layout", "layout", options.layouts, &Recipe::layout, base)) {
+    for (const ScaleEncoding encoding : fields("--encoding", "granularity=per_group(128) encoding",
+                                               options.encodings, &Recipe::encoding, base)) {
+      for (const ScaleLayout layout : fields("--layout", "granularity=per_block(128,128) layout",
+                                             options.layouts, &Recipe::layout, base)) {
         Recipe recipe = base;
         recipe.encoding = encoding;
         recipe.layout = layout;
