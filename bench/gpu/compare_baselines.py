@@ -7,7 +7,7 @@
 Needs a GPU, PyTorch and Triton; no part of ./check. The baselines are our own rewrites (baselines.cu,
 triton_row.py): a ratio to one is no ratio to another project's binary. First the bits are compared,
 then everything is timed (cold_graphs.py: graphs, cold memory, both sides in every round); the table of
-goals comes last. Writes DIR/gpu-baselines.csv and DIR/gpu-goals.csv. Exit status 1: a goal was missed.
+goals comes last. About two minutes. Writes DIR/gpu-baselines.csv and DIR/gpu-goals.csv. Exit status 1: a goal was missed.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import triton
 
 import goals
 import same_bits
+import tables
 import triton_row
 from baselines import Baselines, scales_of_groups, scales_of_tokens
 from cold_graphs import Memory, Side, Timer
@@ -162,30 +163,31 @@ class Bench:
         self.keep("data", Memory.COLD, tokens, hidden, comparison, None)
         return comparison
 
-    # Lines
-
     def keep(self, section, memory, tokens, hidden, comparison, base):
-        """base: the side of column `ratio`; None: each recipe's own normal data."""
-        print(f"{section}, {memory.value}, {tokens} x {hidden}:")
+        """base: the side of column `time_over_base`; None: each recipe's own normal data."""
         for name in comparison.times:
             recipe, _, pattern = name.partition(", ")
             beside = base or side_of(recipe, NORMAL)
             ratio = comparison.ratio_per_byte(name, beside) if section == "layouts" else comparison.ratio(name, beside)
-            us, rate = comparison.us(name), comparison.rate(name) / 1e12
-            self.rows.append([section, memory.value, tokens, hidden, recipe, pattern or NORMAL, f"{us:.4f}",
-                              comparison.bytes[name], f"{rate:.4f}", beside, f"{ratio:.4f}"])
-            print(f"  {name:<34} {us:9.2f} us  {rate:6.3f} TB/s  {ratio:6.3f} of {beside}")
-        sys.stdout.flush()
+            self.rows.append([section, memory.value, tokens, hidden, recipe, pattern or NORMAL,
+                              f"{comparison.us(name):.4f}", comparison.bytes[name],
+                              f"{comparison.rate(name) / 1e12:.4f}", beside, f"{ratio:.4f}"])
 
 
 HEADER = ["section", "memory", "tokens", "hidden", "side", "data", "us", "bytes", "tb_per_s", "base", "time_over_base"]
 
 
+def driver_and_clock():
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm", "--format=csv,noheader,nounits"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", "unknown"
+
+
 def machine(library):
     """Columns that stand before each line of the CSV files, by title."""
-    asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version,clocks.sm", "--format=csv,noheader,nounits"],
-                           capture_output=True, text=True, check=False).stdout.splitlines()
-    driver, clock = asked[0].split(", ") if asked else ("unknown", "unknown")
+    driver, clock = driver_and_clock()
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "version": library.version(), "gpu": torch.cuda.get_device_name(), "driver": driver,
             "sm_clock_mhz": clock, "cuda": torch.version.cuda, "torch": torch.__version__,
@@ -197,15 +199,6 @@ def write_csv(path, about, header, rows):
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([*about, *header])
         writer.writerows([*about.values(), *row] for row in rows)
-
-
-def print_verdicts(verdicts):
-    width = max(len(verdict.goal) for verdict in verdicts)
-    for verdict in verdicts:
-        print(f"{verdict.word}  {verdict.goal:<{width}}  {verdict.figure:7.3f} {verdict.sign} {verdict.bound:<5g} "
-              f"at {verdict.where}")
-    reached = sum(verdict.reached for verdict in verdicts)
-    print(f"{reached} of {len(verdicts)} goals reached")
 
 
 def main():
@@ -221,35 +214,47 @@ def main():
     arguments = parser.parse_args()
 
     begin = time.monotonic()
+
+    def progress(section):
+        print(f"{section}: done at {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+
     gc.disable()  # nothing may be freed while a graph is captured
     torch.manual_seed(20240229)
     library = Library(arguments.library)
     timer = Timer(Baselines(arguments.baselines), arguments.rounds)
     bench = Bench(library, timer.baselines, timer)
+    shapes, rotated, layouts, data = {}, {}, {}, {}
     if "bits" in arguments.only:
         same_bits.check_all(library, timer.baselines, timer.stream)
-        print(f"the bits are those of op, row, two_pass and PyTorch ({time.monotonic() - begin:.0f} s)")
-    shapes, rotated, layouts, data = {}, {}, {}, {}
+        progress("bits: those of op, row, two_pass and PyTorch")
     if "shapes" in arguments.only:
         shapes = {(t, h): bench.shape(t, h) for h in arguments.hidden for t in arguments.tokens}
+        progress("shapes")
+    about = machine(library)  # now, because the clock should be that of a GPU at work
     if "rotated" in arguments.only:
         rotated = {(t, h): bench.shape(t, h, Memory.ROTATED)
                    for h in arguments.hidden for t in goals.SMALL if t in arguments.tokens}
-    about = machine(library)
+        progress("rotated")
     if "layouts" in arguments.only:
         layouts = {tokens: bench.layouts(tokens) for tokens in LAYOUT_TOKENS}
+        progress("layouts")
     if "data" in arguments.only:
         data = {tokens: bench.data(tokens) for tokens in LAYOUT_TOKENS}
+        progress("data")
 
-    verdicts = goals.verdicts(shapes, rotated, layouts, data, timer.baselines.ceilings, timer.l2_bytes)
+    ceilings = timer.baselines.ceilings
+    verdicts = goals.verdicts(shapes, rotated, layouts, data, ceilings, timer.l2_bytes)
     os.makedirs(arguments.out, exist_ok=True)
     write_csv(os.path.join(arguments.out, "gpu-baselines.csv"), about, HEADER, bench.rows)
     write_csv(os.path.join(arguments.out, "gpu-goals.csv"), about, ["goal", "figure", "sign", "bound", "where", "verdict"],
               [[v.goal, f"{v.figure:.4f}", v.sign, v.bound, v.where, v.word] for v in verdicts])
-    print("\n" + "; ".join(f"{title} {value}" for title, value in about.items()))
-    print(f"op, row and two_pass are our own rewrites; {time.monotonic() - begin:.0f} s\n")
-    if verdicts:
-        print_verdicts(verdicts)
+    print("; ".join(f"{title} {value}" for title, value in about.items()))
+    print("microseconds of a launch; op, row, two_pass and copy21 are our own rewrites")
+    tables.print_shapes("cold memory, bf16", shapes, ceilings)
+    tables.print_shapes("64 sets in turn: small tensors stay in the L2 cache", rotated, ceilings)
+    tables.print_layouts(layouts)
+    tables.print_data(data)
+    tables.print_verdicts(verdicts)
     return 0 if all(verdict.reached for verdict in verdicts) else 1
 
 

@@ -127,18 +127,33 @@ std::vector<GpuContender> copies(Operation operation, DType dtype, const Tensors
   return out;
 }
 
-std::vector<Row> measure(Operation operation, const Options& options, const Gpu& gpu, DType dtype,
-                         const Shape& shape, GraphTimer* timer) {
-  const std::vector<Pattern> patterns = operation == Operation::quantize
-                                            ? chosen_patterns(options)
-                                            : std::vector<Pattern>{Pattern::normal};
-  const Tensors tensors = make_tensors(gpu, dtype, shape, patterns);
+// What is measured on every shape.
+struct Plan {
+  Operation operation;
+  std::vector<NamedRecipe> recipes;
+  std::vector<Pattern> patterns;
+  int rounds;
+};
+
+Plan make_plan(Operation operation, const Options& options) {
+  Plan plan{operation, chosen_recipes(options), {Pattern::normal}, options.rounds};
+  if (operation == Operation::quantize) {
+    plan.patterns = chosen_patterns(options);
+    return plan;
+  }
+  // Reading given scales is the same work as reading those that were computed.
+  std::erase_if(plan.recipes, [](const NamedRecipe& named) {
+    return named.recipe.scale_source == ScaleSource::given;
+  });
+  return plan;
+}
+
+std::vector<Row> measure(const Plan& plan, const Gpu& gpu, DType dtype, const Shape& shape,
+                         GraphTimer* timer) {
+  const Tensors tensors = make_tensors(gpu, dtype, shape, plan.patterns);
   std::list<ScaledRecipe> recipes;  // stays where it is: the calls refer to it
   std::vector<Measured> measured;
-  for (const NamedRecipe& named : chosen_recipes(options)) {
-    // Reading given scales is the same work as reading those that were computed.
-    const bool given = named.recipe.scale_source == ScaleSource::given;
-    if (operation == Operation::dequantize && given) continue;
+  for (const NamedRecipe& named : plan.recipes) {
     recipes.emplace_back(named, gpu, dtype, shape, tensors.repetition.sets);
     Row row;
     row.recipe = named.name;
@@ -146,17 +161,18 @@ std::vector<Row> measure(Operation operation, const Options& options, const Gpu&
     row.shape = shape;
     row.sets = tensors.repetition.sets;
     row.launches = tensors.repetition.launches;
-    if (operation == Operation::quantize) {
-      add_quantize(recipes.back(), tensors, row, patterns, &measured);
+    if (plan.operation == Operation::quantize) {
+      add_quantize(recipes.back(), tensors, row, plan.patterns, &measured);
     } else {
       add_dequantize(recipes.back(), tensors, row, &measured);
     }
   }
+  if (measured.empty()) return {};
   // Nothing that is timed depends on the values that the copies leave behind.
-  std::vector<GpuContender> contenders = copies(operation, dtype, tensors);
+  std::vector<GpuContender> contenders = copies(plan.operation, dtype, tensors);
   const size_t first = contenders.size();
   for (const Measured& one : measured) contenders.push_back(one.contender);
-  const auto times = timer->time(contenders, options.rounds);
+  const auto times = timer->time(contenders, plan.rounds);
 
   const auto faster = [](const auto& a, const auto& b) { return median(a) < median(b); };
   const auto ceiling_end = times.begin() + std::ssize(kCopyVariants);
@@ -194,8 +210,7 @@ void warm_up(const Gpu& gpu, GraphTimer* timer) {
 
 void run(Operation operation, const char* name, const Options& options) {
   const std::vector<Shape> shapes = chosen_shapes(options);
-  static_cast<void>(chosen_recipes(options));  // mistakes are told before anything is measured
-  static_cast<void>(chosen_patterns(options));
+  const Plan plan = make_plan(operation, options);
   Gpu gpu = open_gpu();
   GraphTimer timer(gpu);
   warm_up(gpu, &timer);
@@ -206,7 +221,7 @@ void run(Operation operation, const char* name, const Options& options) {
   for (const DType dtype : options.dtypes) {
     std::vector<Row> rows;
     for (size_t i = 0; i < shapes.size(); ++i) {
-      for (const Row& row : measure(operation, options, gpu, dtype, shapes[i], &timer)) {
+      for (const Row& row : measure(plan, gpu, dtype, shapes[i], &timer)) {
         rows.push_back(row);
       }
       const bool last = i + 1 == shapes.size() || shapes[i + 1].hidden != shapes[i].hidden;

@@ -16,7 +16,10 @@ namespace {
 constexpr const char* kOptionNames[] = {"--tokens",   "--model",  "--recipe", "--data",
                                         "--encoding", "--layout", "--calls"};
 
-std::vector<std::string> default_recipes() {
+std::vector<std::string> recipe_texts(const Options& options) {
+  if (!options.recipes.empty()) return options.recipes;
+  // Those below say their encodings and layouts themselves.
+  if (!options.encodings.empty() || !options.layouts.empty()) return {"per_group(128)"};
   return {"per_group(128)",
           "per_group(128) layout=column_major_tma",
           "per_group(128) encoding=ue8m0_packed",
@@ -38,33 +41,55 @@ std::map<std::string, std::string> words_of(const Recipe& recipe) {
   return words;
 }
 
-Recipe parsed(const std::string& option, const std::string& text) {
+// "per_token layout=..." is short for "granularity=per_token layout=...".
+std::string whole_text(const std::string& text) {
+  const std::string first = text.substr(0, text.find(' '));
+  return first.find('=') != std::string::npos ? text : "granularity=" + text;
+}
+
+void require_recipe(const std::string& option, const std::string& text) {
   Recipe recipe;
   const Status status = parse_recipe(text, &recipe);
   if (!status.ok()) throw Failure(ExitCode::usage, option + ": " + status.message());
-  return recipe;
 }
 
-// "per_token layout=..." is short for "granularity=per_token layout=...".
-Recipe recipe_of(const std::string& text) {
-  const std::string first = text.substr(0, text.find(' '));
-  const bool has_key = first.find('=') != std::string::npos;
-  return parsed("--recipe " + text, has_key ? text : "granularity=" + text);
-}
-
-// The values of `words` for a key, read by way of a recipe that may have any of them. Without
-// words: what the recipe itself says.
-template <class Field>
-std::vector<Field> fields(const std::string& option, const std::string& recipe_and_key,
-                          const std::vector<std::string>& words, Field Recipe::*field,
-                          const Recipe& recipe) {
-  if (words.empty()) return {recipe.*field};
-  std::vector<Field> values;
-  values.reserve(words.size());
-  for (const std::string& word : words) {
-    values.push_back(parsed(option + " " + word, recipe_and_key + "=" + word).*field);
+// Throws where a word is none. Some layouts are of groups only, one is of blocks only.
+void require_words(const Options& options) {
+  for (const std::string& text : options.recipes) {
+    require_recipe("--recipe " + text, whole_text(text));
   }
-  return values;
+  for (const std::string& word : options.encodings) {
+    require_recipe("--encoding", "granularity=per_group(128) encoding=" + word);
+  }
+  for (const std::string& word : options.layouts) {
+    Recipe recipe;
+    const std::string field = " layout=" + word;
+    if (!parse_recipe("granularity=per_block(128,128)" + field, &recipe).ok()) {
+      require_recipe("--layout", "granularity=per_group(128)" + field);
+    }
+  }
+}
+
+// " key=word" for each word; without words nothing is said of the key.
+std::vector<std::string> clauses(const char* key, const std::vector<std::string>& words) {
+  if (words.empty()) return {""};
+  std::vector<std::string> out;
+  out.reserve(words.size());
+  for (const std::string& word : words) out.push_back(fmt::format(" {}={}", key, word));
+  return out;
+}
+
+// The recipe of a text, unless it is none or there already: the packed encoding ignores the layout
+// and would come once for each.
+void add_recipe(const std::string& text, std::vector<NamedRecipe>* chosen) {
+  Recipe recipe;
+  if (const Status status = parse_recipe(whole_text(text), &recipe); !status.ok()) {
+    fmt::print(stderr, "left out: {}: {}\n", text, status.message());
+    return;
+  }
+  const NamedRecipe one = named(recipe);
+  const auto same = [&](const NamedRecipe& other) { return other.name == one.name; };
+  if (std::none_of(chosen->begin(), chosen->end(), same)) chosen->push_back(one);
 }
 
 }  // namespace
@@ -124,24 +149,12 @@ NamedRecipe named(const Recipe& recipe) {
 }
 
 std::vector<NamedRecipe> chosen_recipes(const Options& options) {
+  require_words(options);
   std::vector<NamedRecipe> chosen;
-  for (const std::string& text : options.recipes.empty() ? default_recipes() : options.recipes) {
-    const Recipe base = recipe_of(text);
-    for (const ScaleEncoding encoding : fields("--encoding", "granularity=per_group(128) encoding",
-                                               options.encodings, &Recipe::encoding, base)) {
-      for (const ScaleLayout layout : fields("--layout", "granularity=per_block(128,128) layout",
-                                             options.layouts, &Recipe::layout, base)) {
-        Recipe recipe = base;
-        recipe.encoding = encoding;
-        recipe.layout = layout;
-        const NamedRecipe one = named(recipe);
-        if (const Status status = check(recipe); !status.ok()) {
-          fmt::print(stderr, "left out: {}: {}\n", one.name, status.message());
-          continue;
-        }
-        // The packed encoding ignores the layout and would come once for each.
-        const auto same = [&](const NamedRecipe& other) { return other.name == one.name; };
-        if (std::none_of(chosen.begin(), chosen.end(), same)) chosen.push_back(one);
+  for (const std::string& text : recipe_texts(options)) {
+    for (const std::string& encoding : clauses("encoding", options.encodings)) {
+      for (const std::string& layout : clauses("layout", options.layouts)) {
+        add_recipe(text + encoding + layout, &chosen);
       }
     }
   }

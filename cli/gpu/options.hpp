@@ -40,8 +40,8 @@ struct NamedRecipe {
 
 NamedRecipe named(const Recipe& recipe);
 
-// Every recipe in every encoding and layout that was asked for; those that check() refuses are left
-// out, with a line on stderr. Throws Failure(usage) for words that are none.
+// Every recipe in every encoding and layout that was asked for; those that no recipe can be are
+// left out, with a line on stderr. Throws Failure(usage) for words that are none.
 std::vector<NamedRecipe> chosen_recipes(const Options& options);
 
 std::vector<Pattern> chosen_patterns(const Options& options);
