@@ -25,7 +25,7 @@ std::string version_text(int version) {
 }
 
 std::string driver_of(const std::string& bus_id) {
-  const std::string driver = read_management(bus_id).driver;
+  std::string driver = read_management(bus_id).driver;
   if (!driver.empty()) return driver;
   int cuda = 0;
   check(cudaDriverGetVersion(&cuda), "cudaDriverGetVersion");

@@ -24,6 +24,8 @@ class Event {
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
+  Event(Event&&) = delete;
+  Event& operator=(Event&&) = delete;
   void record(cudaStream_t stream) const {
     check(cudaEventRecord(event_, stream), "cudaEventRecord");
   }

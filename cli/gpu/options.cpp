@@ -138,7 +138,7 @@ NamedRecipe named(const Recipe& recipe) {
   auto words = words_of(recipe);
   std::string name = words["granularity"];
   const auto add = [&](const char* key, const char* usual) {
-    if (words[key] != usual) name += " " + words[key];
+    if (words[key] != usual) name.append(" ").append(words[key]);
   };
   add("format", "e4m3");
   add("source", "dynamic");
@@ -154,7 +154,8 @@ std::vector<NamedRecipe> chosen_recipes(const Options& options) {
   for (const std::string& text : recipe_texts(options)) {
     for (const std::string& encoding : clauses("encoding", options.encodings)) {
       for (const std::string& layout : clauses("layout", options.layouts)) {
-        add_recipe(text + encoding + layout, &chosen);
+        std::string whole = text;
+        add_recipe(whole.append(encoding).append(layout), &chosen);
       }
     }
   }

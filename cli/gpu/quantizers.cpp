@@ -8,6 +8,12 @@
 namespace rowscale::cli::gpu {
 namespace {
 
+ScaleSpec spec_of(const TensorView& codes, const Recipe& recipe) {
+  ScaleSpec spec;
+  require(scale_spec(codes, recipe, &spec));
+  return spec;
+}
+
 // Given scales of normal data, whatever their encoding: about 2^-6.
 Buffer given_scales(const ScaleSpec& spec) {
   constexpr float kScale = 0x1p-6F;
@@ -32,13 +38,13 @@ ScaledRecipe::ScaledRecipe(const NamedRecipe& named, const Gpu& gpu, DType dtype
       device_{DeviceType::cuda, gpu.index},
       dtype_(dtype),
       shape_(shape),
-      l2_bytes_(gpu.l2_bytes) {
-  require(scale_spec(codes(nullptr), named_.recipe, &spec_));
-  scales_.emplace(sets, spec_.allocation * element_size(spec_.dtype));
+      l2_bytes_(gpu.l2_bytes),
+      spec_(spec_of(codes(nullptr), named_.recipe)),
+      scales_(sets, spec_.allocation * element_size(spec_.dtype)) {
   if (named_.recipe.scale_source == ScaleSource::given) {
     const Buffer host = given_scales(spec_);
     for (int set = 0; set < sets; ++set) {
-      check(cudaMemcpy(scales_->data(set), host.data(), static_cast<size_t>(host.bytes()),
+      check(cudaMemcpy(scales_.data(set), host.data(), static_cast<size_t>(host.bytes()),
                        cudaMemcpyHostToDevice),
             "cudaMemcpy");
     }
@@ -63,7 +69,7 @@ Status ScaledRecipe::quantize(const void* x, void* codes_data, int set, cudaStre
     exec.workspace = {workspace_->data(), static_cast<size_t>(workspace_->bytes())};
   }
   return rowscale::quantize(floats(x), named_.recipe, codes(codes_data),
-                            spec_.view(static_cast<void*>(scales_->data(set)), device_), exec);
+                            spec_.view(static_cast<void*>(scales_.data(set)), device_), exec);
 }
 
 Status ScaledRecipe::dequantize(const void* codes_data, void* y, int set,
@@ -71,7 +77,7 @@ Status ScaledRecipe::dequantize(const void* codes_data, void* y, int set,
   Exec exec;
   exec.stream = stream;
   return rowscale::dequantize(codes(codes_data),
-                              spec_.view(static_cast<const void*>(scales_->data(set)), device_),
+                              spec_.view(static_cast<const void*>(scales_.data(set)), device_),
                               named_.recipe, floats(y), exec);
 }
 

@@ -37,7 +37,7 @@ class ScaledRecipe {
   Shape shape_;
   int64_t l2_bytes_;
   ScaleSpec spec_;
-  std::optional<TensorSet> scales_;
+  TensorSet scales_;
   std::optional<DeviceBuffer> workspace_;
 };
 
