@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <cstdint>
 #include <cstring>
 
 namespace rowscale::cli {

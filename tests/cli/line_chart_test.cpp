@@ -5,6 +5,7 @@
 
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rowscale::cli {
