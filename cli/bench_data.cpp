@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <vector>
 
+#include "failure.hpp"
 #include "float_bits.hpp"
 #include "random.hpp"
 
@@ -12,6 +14,27 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr uint64_t kSeed = 20240229;
+
+struct PatternWords {
+  Pattern pattern;
+  const char* key;
+  const char* words;
+};
+
+constexpr PatternWords kPatternWords[] = {
+    {Pattern::normal, "normal", "normal"},
+    {Pattern::zeros, "zeros", "zeros"},
+    {Pattern::equal, "equal", "all equal"},
+    {Pattern::subnormal, "subnormal", "subnormal"},
+    {Pattern::specials, "specials", "with NaN and inf"},
+    {Pattern::bits, "bits", "any bits"},
+    {Pattern::zeros_tenth, "zeros0.1", "0.1 % zeros"},
+    {Pattern::zeros_one, "zeros1", "1 % zeros"},
+    {Pattern::zeros_ten, "zeros10", "10 % zeros"},
+    {Pattern::zeros_fifty, "zeros50", "50 % zeros"},
+    {Pattern::relu, "relu", "ReLU output"},
+    {Pattern::infinities, "infinities", "with infinities"},
+};
 
 // Drawing from a sample of the distribution is ten times as fast as drawing from the distribution.
 std::vector<uint32_t> normal_sample(DType dtype) {
@@ -42,6 +65,11 @@ void fill_as(const Buffer& buffer, DType dtype, Pattern pattern) {
   const std::vector<uint32_t> sample = normal_sample(dtype);
   const uint32_t equal = float_bits(dtype, 1.5F);
   const auto normal = [&](uint32_t r) { return sample[r & 0xFFFFU]; };
+  // The upper half of the random bits decides, the lower half draws.
+  const auto with_zeros = [&](double share) {
+    const auto below = static_cast<uint32_t>(share * 0x1p16);
+    fill_with<Element>(buffer, [=](uint32_t r) { return r >> 16 < below ? 0U : normal(r); });
+  };
   switch (pattern) {
     case Pattern::normal:
       return fill_with<Element>(buffer, normal);
@@ -61,6 +89,23 @@ void fill_as(const Buffer& buffer, DType dtype, Pattern pattern) {
     }
     case Pattern::bits:
       return fill_with<Element>(buffer, [](uint32_t r) { return r; });
+    case Pattern::zeros_tenth:
+      return with_zeros(0.001);
+    case Pattern::zeros_one:
+      return with_zeros(0.01);
+    case Pattern::zeros_ten:
+      return with_zeros(0.1);
+    case Pattern::zeros_fifty:
+      return with_zeros(0.5);
+    case Pattern::relu:
+      return fill_with<Element>(buffer, [=](uint32_t r) {
+        const uint32_t value = normal(r);
+        return (value & format.sign) != 0 ? 0U : value;
+      });
+    case Pattern::infinities:
+      return fill_with<Element>(buffer, [=](uint32_t r) {
+        return (r >> 26) != 0 ? normal(r) : (r & format.sign) | format.exponent;
+      });
   }
 }
 
@@ -78,21 +123,25 @@ void Buffer::Free::operator()(std::byte* data) const {
 }
 
 const char* to_string(Pattern pattern) {
-  switch (pattern) {
-    case Pattern::normal:
-      return "normal";
-    case Pattern::zeros:
-      return "zeros";
-    case Pattern::equal:
-      return "all equal";
-    case Pattern::subnormal:
-      return "subnormal";
-    case Pattern::specials:
-      return "with NaN and inf";
-    case Pattern::bits:
-      return "any bits";
+  for (const PatternWords& one : kPatternWords) {
+    if (one.pattern == pattern) return one.words;
   }
   return "?";
+}
+
+std::string pattern_keys() {
+  std::string keys;
+  for (const PatternWords& one : kPatternWords) {
+    keys += (keys.empty() ? "" : ", ") + std::string(one.key);
+  }
+  return keys;
+}
+
+Pattern parse_pattern(const std::string& key) {
+  for (const PatternWords& one : kPatternWords) {
+    if (key == one.key) return one.pattern;
+  }
+  throw Failure(ExitCode::usage, "--data: expected one of " + pattern_keys() + ", got " + key);
 }
 
 void fill(const Buffer& buffer, DType dtype, Pattern pattern) {

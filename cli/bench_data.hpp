@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <string>
 
 #include "rowscale/types.hpp"
 
@@ -26,18 +26,29 @@ class Buffer {
 };
 
 enum class Pattern {
-  normal,     // mean 0, deviation 1
-  zeros,      // all +0
-  equal,      // all 1.5
-  subnormal,  // random subnormals of the dtype
-  specials,   // normal, and one element in 64 is NaN or an infinity
-  bits,       // any bit pattern
+  normal,       // mean 0, deviation 1
+  zeros,        // all +0
+  equal,        // all 1.5
+  subnormal,    // random subnormals of the dtype
+  specials,     // normal, and one element in 64 is NaN or an infinity
+  bits,         // any bit pattern
+  zeros_tenth,  // normal, and 0.1 % zeros
+  zeros_one,    // 1 %
+  zeros_ten,    // 10 %
+  zeros_fifty,  // 50 %
+  relu,         // normal, negative values replaced by zero
+  infinities,   // normal, and one element in 64 is an infinity
 };
 
+// Those that `bench quantize --patterns` runs on the CPU.
 inline constexpr Pattern kPatterns[] = {Pattern::normal,    Pattern::zeros,    Pattern::equal,
                                         Pattern::subnormal, Pattern::specials, Pattern::bits};
 
 const char* to_string(Pattern pattern);
+
+// One word for a command line: "relu", "zeros10".
+Pattern parse_pattern(const std::string& key);  // throws Failure(usage)
+std::string pattern_keys();                     // all of them: "normal, zeros, ..."
 
 // f32, f16 or bf16 elements; the same on every machine.
 void fill(const Buffer& buffer, DType dtype, Pattern pattern);

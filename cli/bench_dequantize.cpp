@@ -5,6 +5,7 @@
 #include "bench_timing.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
+#include "gpu/commands.hpp"
 
 namespace rowscale::cli {
 namespace {
@@ -45,8 +46,9 @@ void compare_with_memcpy(const Problem& problem, int threads, BenchReport* repor
   report->add_and_print(time_beside_copy(copy, contenders, problem.rounds));
 }
 
-void run(const BenchOptions& options) {
-  const Problem problem = make_problem(options);
+void run(const CLI::App& command, const BenchOptions& options) {
+  if (options.device == "cuda") return gpu::bench_dequantize(gpu_options(command, options));
+  const Problem problem = make_problem(command, options);
   BenchReport report("dequantize", problem);
   report.print_heading();
   for (const int threads : problem.threads) compare_with_memcpy(problem, threads, &report);
@@ -61,7 +63,7 @@ void add_bench_dequantize(CLI::App* bench) {
   CLI::App* command = bench->add_subcommand(
       "dequantize", "Time dequantize for each recipe, beside a memcpy of its output");
   add_bench_options(command, options.get());
-  command->callback([options] { run(*options); });
+  command->callback([command, options] { run(*command, *options); });
 }
 
 }  // namespace rowscale::cli

@@ -21,6 +21,14 @@ std::vector<Target> chosen_targets(const std::string& name) {
                 "--target " + name + ": expected one that this machine has (" + have + ")");
 }
 
+constexpr const char* kOnlyCpu[] = {"--mib", "--threads", "--target", "--patterns"};
+
+template <class Value>
+Value only_one(const std::string& option, const std::vector<Value>& values) {
+  if (values.size() == 1) return values.front();
+  throw Failure(ExitCode::usage, option + ": several values only with --device cuda");
+}
+
 DType chosen_dtype(const std::string& name) {
   if (name == "f32") return DType::f32;
   return name == "f16" ? DType::f16 : DType::bf16;
@@ -32,10 +40,14 @@ void add_bench_options(CLI::App* command, BenchOptions* options) {
   command->add_option("--mib", options->mib, "size of the tensor of floats, in MiB")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--hidden", options->hidden, "elements in a row")
-      ->check(CLI::Range(1, 1 << 24))
+  command->add_option("--device", options->device, "where to run")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "of the floats")
+  command->add_option("--hidden", options->hidden, "elements in a row (default: 4096)")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--dtype", options->dtypes, "of the floats")
+      ->delimiter(',')
       ->check(CLI::IsMember({"bf16", "f16", "f32"}))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "such as 1,2,4; 0: all processors")
@@ -45,25 +57,46 @@ void add_bench_options(CLI::App* command, BenchOptions* options) {
   command->add_option("--target", options->target, "instruction set")
       ->check(CLI::IsMember({"best", "scalar", "avx2", "avx512", "all"}))
       ->capture_default_str();
-  command->add_option("--repeat", options->rounds, "rounds, of which the medians are reported")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
+  command
+      ->add_option("--repeat", options->rounds,
+                   "rounds, of which the medians are reported (default: 7; 15 on a GPU)")
+      ->check(CLI::Range(1, 100000));
   command->add_option("--csv", options->csv, "write the numbers to this file");
   command->add_option("--svg", options->svg, "write a picture to this file");
+  gpu::add_options(command, &options->gpu);
 }
 
-Problem make_problem(const BenchOptions& options) {
+gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    for (const char* name : kOnlyCpu) {
+      if (option->get_name() != name) continue;
+      throw Failure(ExitCode::usage, std::string(name) + ": only with --device cpu");
+    }
+  }
+  gpu::Options out = options.gpu;
+  out.hidden = options.hidden;
+  out.dtypes.clear();
+  for (const std::string& name : options.dtypes) out.dtypes.push_back(chosen_dtype(name));
+  out.rounds = options.rounds == 0 ? out.rounds : options.rounds;
+  out.csv = options.csv;
+  out.svg = options.svg;
+  return out;
+}
+
+Problem make_problem(const CLI::App& command, const BenchOptions& options) {
+  gpu::refuse_options(command);
   Problem problem;
   problem.machine = this_machine();
-  problem.dtype = chosen_dtype(options.dtype);
-  problem.hidden = options.hidden;
-  const int64_t row_bytes = options.hidden * element_size(problem.dtype);
+  problem.dtype = chosen_dtype(only_one("--dtype", options.dtypes));
+  problem.hidden = options.hidden.empty() ? 4096 : only_one("--hidden", options.hidden);
+  const int64_t row_bytes = problem.hidden * element_size(problem.dtype);
   problem.rows = std::max<int64_t>(1, (options.mib << 20) / row_bytes);
   for (const int threads : options.threads) {
     problem.threads.push_back(threads == 0 ? problem.machine.processors : threads);
   }
   problem.targets = chosen_targets(options.target);
-  problem.rounds = options.rounds;
+  problem.rounds = options.rounds == 0 ? 7 : options.rounds;
   return problem;
 }
 

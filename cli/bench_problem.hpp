@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench_data.hpp"
+#include "gpu/options.hpp"
 #include "machine.hpp"
 #include "rowscale/rowscale.hpp"
 
@@ -16,14 +17,20 @@ struct BenchOptions {
   int64_t mib = 256;
   std::vector<int> threads = {1};
   std::string target = "best";
-  std::string dtype = "bf16";
-  int64_t hidden = 4096;
-  int rounds = 7;
+  std::vector<std::string> dtypes = {"bf16"};
+  std::vector<int64_t> hidden;  // empty: 4096
+  std::string device = "cpu";
+  int rounds = 0;  // 0: 7 on the CPU, 15 on a GPU
   std::string csv;
   std::string svg;
+  gpu::Options gpu;
 };
 
 void add_bench_options(CLI::App* command, BenchOptions* options);
+
+// The options of a run on a GPU, those that it shares with the CPU included. Throws Failure(usage)
+// where an option was given that only the CPU knows.
+gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options);
 
 // A tensor of floats, [rows, hidden], and how to work on it.
 struct Problem {
@@ -41,7 +48,8 @@ struct Problem {
   [[nodiscard]] TensorView codes(const Buffer& buffer) const;
 };
 
-Problem make_problem(const BenchOptions& options);
+// Throws Failure(usage) where an option was given that only a GPU knows.
+Problem make_problem(const CLI::App& command, const BenchOptions& options);
 
 // A recipe under measurement, with its scales.
 struct BenchCase {

@@ -5,6 +5,7 @@
 #include "bench_timing.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
+#include "gpu/commands.hpp"
 
 namespace rowscale::cli {
 namespace {
@@ -77,8 +78,9 @@ void compare_patterns(const Problem& problem, int threads, BenchReport* report) 
   report->add_and_print_patterns(rows);
 }
 
-void run(const Options& options) {
-  const Problem problem = make_problem(options);
+void run(const CLI::App& command, const Options& options) {
+  if (options.device == "cuda") return gpu::bench_quantize(gpu_options(command, options));
+  const Problem problem = make_problem(command, options);
   BenchReport report("quantize", problem);
   report.print_heading();
   for (const int threads : problem.threads) compare_with_memcpy(problem, threads, &report);
@@ -98,7 +100,7 @@ void add_bench_quantize(CLI::App* bench) {
   add_bench_options(command, options.get());
   command->add_flag("--patterns", options->patterns,
                     "also time zeros, subnormals, NaN and others (takes 6 times the memory)");
-  command->callback([options] { run(*options); });
+  command->callback([command, options] { run(*command, *options); });
 }
 
 }  // namespace rowscale::cli

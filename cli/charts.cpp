@@ -7,72 +7,21 @@
 #include <cstdint>
 #include <iterator>
 
+#include "chart_parts.hpp"
 #include "svg.hpp"
 
 namespace rowscale::cli {
 namespace {
-
-constexpr double kWidth = 920;
-constexpr double kMargin = 24;
 
 struct Range {
   double low;
   double high;
 };
 
-// A step of 1, 2 or 5 times a power of ten that cuts `span` into at most `most` parts.
-double nice_step(double span, int most) {
-  const double least = span / most;
-  const double power = std::pow(10.0, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least) return factor * power;
-  }
-  return 10 * power;
-}
-
-// The multiples of `step` from low to high.
-std::vector<double> ticks(double low, double high, double step) {
-  std::vector<double> out;
-  const auto first = static_cast<int64_t>(std::ceil(low / step - 1e-9));
-  const auto last = static_cast<int64_t>(std::floor(high / step + 1e-9));
-  for (int64_t i = first; i <= last; ++i) out.push_back(static_cast<double>(i) * step);
-  return out;
-}
-
-std::string tick_text(double value, double step) {
-  const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
-  return fmt::format("{:.{}f}", value, decimals);
-}
-
-// Title and subtitle; the y below them.
-double draw_heading(Svg* svg, const ChartText& text) {
-  double y = kMargin + 16;
-  svg->text({kMargin, y}, text.title, {.size = 20, .bold = true});
-  for (const std::string& words : text.subtitle) {
-    y += y < kMargin + 20 ? 24 : 19;
-    svg->text({kMargin, y}, words, {.size = 14, .fill = color::kMuted});
-  }
-  return y;
-}
-
-double heading_height(const ChartText& text) {
-  return kMargin + 16 + (text.subtitle.empty() ? 0 : 5) +
-         19 * static_cast<double>(text.subtitle.size());
-}
-
 double longest(const std::vector<BarChart::Group>& groups) {
   double width = 0;
   for (const auto& group : groups) width = std::max(width, text_width(group.label, 14));
   return width;
-}
-
-void draw_legend(Svg* svg, double y, const std::vector<std::string>& series) {
-  double x = kMargin;
-  for (size_t i = 0; i < series.size(); ++i) {
-    svg->rectangle({x, y - 11}, 13, 13, color::kSeries[i % std::size(color::kSeries)]);
-    svg->text({x + 19, y}, series[i], {.size = 14});
-    x += 19 + text_width(series[i], 14) + 20;
-  }
 }
 
 }  // namespace

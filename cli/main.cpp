@@ -8,6 +8,7 @@
 
 #include "commands.hpp"
 #include "failure.hpp"
+#include "gpu/commands.hpp"
 #include "rowscale/version.hpp"
 
 namespace rowscale::cli {
@@ -21,6 +22,9 @@ int run(int argc, char** argv) {
   bench->require_subcommand(1);
   add_bench_quantize(bench);
   add_bench_dequantize(bench);
+  app.add_subcommand("list-kernels", "Print the CUDA kernels of this build")->callback([] {
+    gpu::list_kernels();
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -12,7 +12,8 @@ inline constexpr const char* kMuted = "#59636e";  // words that explain
 inline constexpr const char* kGrid = "#e4e7eb";
 inline constexpr const char* kAccent = "#c2410c";  // what the eye should compare with
 // Told apart by people who see colors differently, and in grey.
-inline constexpr const char* kSeries[] = {"#2563a8", "#e69f00", "#7fb3e0", "#009e73"};
+inline constexpr const char* kSeries[] = {"#2563a8", "#e69f00", "#7fb3e0", "#009e73",
+                                          "#cc79a7", "#8b5a2b", "#6b7280", "#b8a400"};
 }  // namespace color
 
 struct TextStyle {

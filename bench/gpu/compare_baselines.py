@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Times rowscale's quantize on a GPU beside what users run today, and judges the goals of goals.py.
+
+    cmake --preset cuda && cmake --build --preset cuda
+    python3 bench/gpu/compare_baselines.py --out DIR
+
+Needs a GPU, PyTorch and Triton; no part of ./check. The baselines are our own rewrites (baselines.cu,
+triton_row.py): a ratio to one is no ratio to another project's binary. First the bits are compared,
+then everything is timed (cold_graphs.py: graphs, cold memory, both sides in every round); the table of
+goals comes last. About two minutes. Writes DIR/gpu-baselines.csv and DIR/gpu-goals.csv. Exit status 1: a goal was missed.
+"""
+
+import argparse
+import csv
+import datetime
+import gc
+import os
+import subprocess
+import sys
+import time
+
+import torch
+import triton
+
+import goals
+import same_bits
+import tables
+import triton_row
+from baselines import Baselines, scales_of_groups, scales_of_tokens
+from cold_graphs import Memory, Side, Timer
+from goals import COPY, GROUP, LAYOUT_TOKENS, NORMAL, OP, PATTERNS, ROWS, TENSOR, TOKEN, TWO_PASS, side_of
+from rowscale_c import Library, Quantize
+from same_bits import GROUP_TEXT, TOKEN_TEXT
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TENSOR_TEXT = "granularity=per_tensor"
+TEXTS = {GROUP: GROUP_TEXT, TOKEN: TOKEN_TEXT, TENSOR: TENSOR_TEXT}
+DATA_HIDDEN = 4096
+LAYOUT_TEXTS = {
+    "column_major": "layout=column_major",
+    "column_major_tma": "layout=column_major_tma",
+    "ue8m0_f32": "encoding=ue8m0_f32",
+    "ue8m0": "encoding=ue8m0",
+    "ue8m0 column_major_tma": "encoding=ue8m0 layout=column_major_tma",
+    "ue8m0_packed": "encoding=ue8m0_packed",
+}
+
+
+def normal(sets, tokens, hidden):
+    """N(0, 3), bf16 [sets, tokens, hidden]."""
+    return torch.empty(sets, tokens, hidden, device="cuda", dtype=torch.bfloat16).normal_(0, 3)
+
+
+def patterned(pattern, sets, tokens, hidden):
+    x = normal(sets, tokens, hidden)
+    if pattern.endswith("% zeros"):
+        x[torch.rand_like(x, dtype=torch.float32) < float(pattern.split()[0]) / 100] = 0
+    elif pattern == "ReLU output":
+        x.relu_()
+    elif pattern == "N * 1e-30":
+        x *= 1e-30
+    elif pattern == "subnormal":
+        bits = x.view(torch.int16)
+        bits &= -32641  # 0x807F: sign and mantissa
+    elif pattern == "infinities":
+        x[torch.rand_like(x, dtype=torch.float32) < 1 / 64] = float("inf")
+    elif pattern != NORMAL:
+        raise ValueError(pattern)
+    return x
+
+
+def empty_codes(x):
+    return torch.empty(x.shape, device="cuda", dtype=torch.float8_e4m3fn)
+
+
+class Bench:
+    """The sections of the measurement; keeps every line for the CSV file."""
+
+    def __init__(self, library, baselines, timer):
+        self.library, self.baselines, self.timer = library, baselines, timer
+        self.rows = []
+
+    # Sides
+
+    def ours(self, side, text, x, codes, launches, passes=1):
+        call = Quantize(self.library, text, list(x), list(codes), self.timer.stream.cuda_stream)
+        moved = x[0].numel() * (2 * passes + 1) + call.scale_bytes
+        return Side(side, call, len(x), launches, moved)
+
+    def tensor_passes(self, x):
+        return 1 if x[0].numel() * 2 <= self.timer.l2_bytes else 2
+
+    def baseline_sides(self, x, codes, launches):
+        """op and row for groups, two_pass for tokens."""
+        stream, base = self.timer.stream, self.baselines
+        groups = [scales_of_groups(x[0]) for _ in x]
+        tokens = [scales_of_tokens(x[0]) for _ in x]
+        xs, cs = list(x), list(codes)
+        moved = x[0].numel() * 3
+        by_group, by_token = moved + groups[0].numel() * 4, moved + tokens[0].numel() * 4
+        sides = [Side(OP, lambda i: base.op(xs[i], cs[i], groups[i], stream), len(xs), launches, by_group),
+                 Side(TWO_PASS, lambda i: base.two_pass(xs[i], cs[i], tokens[i], stream), len(xs), launches,
+                      by_token)]
+        if triton_row.takes(x.shape[2]):
+            sides += [Side(row, lambda i, warps=warps: triton_row.launch(xs[i], cs[i], groups[i], warps), len(xs),
+                           launches, by_group) for row, warps in zip(ROWS, (4, 8))]
+        return sides
+
+    def copy_sides(self, x, codes, launches):
+        stream, base = self.timer.stream, self.baselines
+        xs, cs = list(x), list(codes)
+        moved = x[0].numel() * 3
+        sides = [Side(COPY, lambda i: base.copy21(xs[i], cs[i], stream), len(xs), launches, moved)]
+        return sides + [Side(ceiling, lambda i, variant=variant: base.ceiling(variant, xs[i], cs[i], stream),
+                             len(xs), launches, moved) for variant, ceiling in enumerate(base.ceilings)]
+
+    # Sections
+
+    def shape(self, tokens, hidden, memory=Memory.COLD):
+        sets, launches = self.timer.repetition(3 * tokens * hidden, memory)
+        x = normal(sets, tokens, hidden)
+        codes = empty_codes(x)
+        sides = [self.ours(GROUP, GROUP_TEXT, x, codes, launches), self.ours(TOKEN, TOKEN_TEXT, x, codes, launches)]
+        sides += self.baseline_sides(x, codes, launches)
+        if memory is Memory.COLD:
+            sides.append(self.ours(TENSOR, TENSOR_TEXT, x, codes, launches, self.tensor_passes(x)))
+            sides += self.copy_sides(x, codes, launches)
+        comparison = self.timer.compare(sides, memory)
+        self.keep("shapes", memory, tokens, hidden, comparison, OP)
+        return comparison
+
+    def layouts(self, tokens, hidden=DATA_HIDDEN):
+        sets, launches = self.timer.repetition(3 * tokens * hidden)
+        x = normal(sets, tokens, hidden)
+        codes = empty_codes(x)
+        sides = [self.ours(GROUP, GROUP_TEXT, x, codes, launches)]
+        sides += [self.ours(layout, f"{GROUP_TEXT} {words}", x, codes, launches)
+                  for layout, words in LAYOUT_TEXTS.items()]
+        wide = normal(sets, tokens, hidden * 3 // 2)
+        sides.append(self.ours("strided rows", GROUP_TEXT, [one[:, :hidden] for one in wide], codes, launches))
+        for other in (5120, 7168):
+            other_sets, other_launches = self.timer.repetition(3 * tokens * other)
+            other_x = normal(other_sets, tokens, other)
+            sides.append(self.ours(f"hidden {other}", GROUP_TEXT, other_x, empty_codes(other_x), other_launches))
+        comparison = self.timer.compare(sides)
+        self.keep("layouts", Memory.COLD, tokens, hidden, comparison, GROUP)
+        return comparison
+
+    def data(self, tokens, hidden=DATA_HIDDEN):
+        """Every pattern through ours; through op and two_pass for the tables, which state no goal for them."""
+        sets, launches = self.timer.repetition(3 * tokens * hidden)
+        sides, codes = [], None
+        for pattern in (NORMAL, *PATTERNS):
+            x = patterned(pattern, sets, tokens, hidden)
+            codes = empty_codes(x) if codes is None else codes
+            for recipe, text in TEXTS.items():
+                passes = self.tensor_passes(x) if recipe == TENSOR else 1
+                sides.append(self.ours(side_of(recipe, pattern), text, x, codes, launches, passes))
+            for side in self.baseline_sides(x, codes, launches):
+                side.name = side_of(side.name, pattern)
+                sides.append(side)
+        comparison = self.timer.compare(sides)
+        self.keep("data", Memory.COLD, tokens, hidden, comparison, None)
+        return comparison
+
+    def keep(self, section, memory, tokens, hidden, comparison, base):
+        """base: the side of column `time_over_base`; None: each recipe's own normal data."""
+        for name in comparison.times:
+            recipe, _, pattern = name.partition(", ")
+            beside = base or side_of(recipe, NORMAL)
+            ratio = comparison.ratio_per_byte(name, beside) if section == "layouts" else comparison.ratio(name, beside)
+            self.rows.append([section, memory.value, tokens, hidden, recipe, pattern or NORMAL,
+                              f"{comparison.us(name):.4f}", comparison.bytes[name],
+                              f"{comparison.rate(name) / 1e12:.4f}", beside, f"{ratio:.4f}"])
+
+
+HEADER = ["section", "memory", "tokens", "hidden", "side", "data", "us", "bytes", "tb_per_s", "base", "time_over_base"]
+
+
+def driver_and_clock():
+    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm", "--format=csv,noheader,nounits"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", "unknown"
+
+
+def machine(library):
+    """Columns that stand before each line of the CSV files, by title."""
+    driver, clock = driver_and_clock()
+    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "version": library.version(), "gpu": torch.cuda.get_device_name(), "driver": driver,
+            "sm_clock_mhz": clock, "cuda": torch.version.cuda, "torch": torch.__version__,
+            "triton": triton.__version__}
+
+
+def write_csv(path, about, header, rows):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow([*about, *header])
+        writer.writerows([*about.values(), *row] for row in rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", default=os.path.join(ROOT, "build/cuda/src/librowscale.so"))
+    parser.add_argument("--baselines", default=os.path.join(ROOT, "build/cuda/bench/gpu/librowscale_baselines.so"))
+    parser.add_argument("--out", required=True, help="folder of the CSV files")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--tokens", type=int, nargs="+", default=goals.TOKENS)
+    parser.add_argument("--hidden", type=int, nargs="+", default=goals.HIDDEN)
+    parser.add_argument("--only", nargs="+", choices=("bits", "shapes", "rotated", "layouts", "data"),
+                        default=("bits", "shapes", "rotated", "layouts", "data"))
+    arguments = parser.parse_args()
+
+    begin = time.monotonic()
+
+    def progress(section):
+        print(f"{section}: done at {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+
+    gc.disable()  # nothing may be freed while a graph is captured
+    torch.manual_seed(20240229)
+    library = Library(arguments.library)
+    timer = Timer(Baselines(arguments.baselines), arguments.rounds)
+    bench = Bench(library, timer.baselines, timer)
+    shapes, rotated, layouts, data = {}, {}, {}, {}
+    if "bits" in arguments.only:
+        same_bits.check_all(library, timer.baselines, timer.stream)
+        progress("bits: those of op, row, two_pass and PyTorch")
+    if "shapes" in arguments.only:
+        shapes = {(t, h): bench.shape(t, h) for h in arguments.hidden for t in arguments.tokens}
+        progress("shapes")
+    about = machine(library)  # now, because the clock should be that of a GPU at work
+    if "rotated" in arguments.only:
+        rotated = {(t, h): bench.shape(t, h, Memory.ROTATED)
+                   for h in arguments.hidden for t in goals.SMALL if t in arguments.tokens}
+        progress("rotated")
+    if "layouts" in arguments.only:
+        layouts = {tokens: bench.layouts(tokens) for tokens in LAYOUT_TOKENS}
+        progress("layouts")
+    if "data" in arguments.only:
+        data = {tokens: bench.data(tokens) for tokens in LAYOUT_TOKENS}
+        progress("data")
+
+    ceilings = timer.baselines.ceilings
+    verdicts = goals.verdicts(shapes, rotated, layouts, data, ceilings, timer.l2_bytes)
+    os.makedirs(arguments.out, exist_ok=True)
+    write_csv(os.path.join(arguments.out, "gpu-baselines.csv"), about, HEADER, bench.rows)
+    write_csv(os.path.join(arguments.out, "gpu-goals.csv"), about, ["goal", "figure", "sign", "bound", "where", "verdict"],
+              [[v.goal, f"{v.figure:.4f}", v.sign, v.bound, v.where, v.word] for v in verdicts])
+    print("; ".join(f"{title} {value}" for title, value in about.items()))
+    print("microseconds of a launch; op, row, two_pass and copy21 are our own rewrites")
+    tables.print_shapes("cold memory, bf16", shapes, ceilings)
+    tables.print_shapes("64 sets in turn: small tensors stay in the L2 cache", rotated, ceilings)
+    tables.print_layouts(layouts)
+    tables.print_data(data)
+    tables.print_verdicts(verdicts)
+    return 0 if all(verdict.reached for verdict in verdicts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+// What the command does with a GPU. A build with CUDA has it in the files of this folder; a build
+// without has none.cpp, which gives up with a message and the exit code `unsupported`.
+#pragma once
+
+#include "gpu/options.hpp"
+
+namespace rowscale::cli::gpu {
+
+void bench_quantize(const Options& options);
+void bench_dequantize(const Options& options);
+
+// Prints the kernels of this build. Needs no device.
+void list_kernels();
+
+}  // namespace rowscale::cli::gpu

@@ -1,0 +1,28 @@
+// The answers of a build without CUDA.
+#include "failure.hpp"
+#include "gpu/commands.hpp"
+
+namespace rowscale::cli::gpu {
+namespace {
+
+[[noreturn]] void give_up(const char* what) {
+  throw Failure(
+      ExitCode::unsupported,
+      std::string(what) + ": this build has no CUDA kernels (ROWSCALE_CUDA=ON with nvcc)");
+}
+
+}  // namespace
+
+void bench_quantize(const Options& /*options*/) {
+  give_up("bench quantize --device cuda");
+}
+
+void bench_dequantize(const Options& /*options*/) {
+  give_up("bench dequantize --device cuda");
+}
+
+void list_kernels() {
+  give_up("list-kernels");
+}
+
+}  // namespace rowscale::cli::gpu

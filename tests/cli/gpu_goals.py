@@ -1,0 +1,94 @@
+"""bench/gpu/goals.py finds the worst shape of each goal: measured values made by hand, verdicts known."""
+
+import os
+import sys
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
+
+import goals  # noqa: E402  (found by the path above)
+
+
+class Measured:
+    """A cold_graphs.Comparison with one round: {side: (microseconds, bytes)}."""
+
+    def __init__(self, sides):
+        self.times = {name: [us] for name, (us, _) in sides.items()}
+        self.bytes = {name: moved for name, (_, moved) in sides.items()}
+
+    def us(self, name):
+        return self.times[name][0]
+
+    def rate(self, name):
+        return self.bytes[name] / self.us(name) * 1e6
+
+    def ratio(self, name, base):
+        return self.us(name) / self.us(base)
+
+    def ratio_per_byte(self, name, base):
+        return self.ratio(name, base) * self.bytes[base] / self.bytes[name]
+
+    def difference(self, name, base):
+        return self.us(name) - self.us(base)
+
+    def fastest(self, names):
+        return min((name for name in names if name in self.times), key=self.us, default=None)
+
+
+def shape(group, op, token, moved, **others):
+    sides = {goals.GROUP: (group, moved), goals.OP: (op, moved), goals.TOKEN: (token, moved),
+             goals.TENSOR: (group, moved), "ceiling0": (group, moved)}
+    sides.update({name.replace("_", " "): (us, moved) for name, us in others.items()})
+    return Measured(sides)
+
+
+def by_goal(verdicts):
+    return {verdict.goal: verdict for verdict in verdicts}
+
+
+class Goals(unittest.TestCase):
+    def test_the_worst_shape_decides(self):
+        shapes = {(17083, 2048): shape(50, 70, 50, 210e6),  # 4.2 TB/s, 1.4 times as fast
+                  (17083, 4096): shape(100, 120, 104, 420e6)}  # 4.2 TB/s, 1.2 times
+        found = by_goal(goals.group_goals(shapes) + goals.token_goals(shapes))
+        self.assertEqual(found["per_group, TB/s from 200 MB"].word, "PASS")
+        faster = found["per_group, op's time / ours at 17083"]
+        self.assertEqual((faster.word, faster.where, round(faster.figure, 3)), ("MISS", "17083 x 4096", 1.2))
+        token = found["per_token, time / per_group from 4096"]
+        self.assertEqual((token.word, token.where), ("PASS", "17083 x 4096"))
+
+    def test_the_better_of_op_and_row_is_the_rival(self):
+        found = by_goal(goals.group_goals({(512, 2048): shape(10.5, 12, 10, 3e6, row_4_warps=11, row_8_warps=10)}))
+        rival = found["per_group, time / the better of op and row"]
+        self.assertEqual((rival.word, rival.figure), ("MISS", 1.05))
+
+    def test_small_shapes(self):
+        shapes = {(1, 4096): shape(1.2, 1.6, 1.7, 12e3), (128, 4096): shape(2.0, 2.4, 2.3, 1.6e6)}
+        found = by_goal(goals.small_group_goals(shapes, "") + goals.small_token_goals(shapes, ""))
+        self.assertEqual({goal: verdict.word for goal, verdict in found.items()}, {
+            "per_group, op's time / ours at 1 to 16": "PASS", "per_group, op's time / ours at 128": "PASS",
+            "per_token, us more than per_group below 4096": "MISS", "per_token, us at 1": "MISS"})
+
+    def test_layouts_are_compared_per_byte(self):
+        side = {goals.GROUP: (100, 1000), "hidden 7168": (180, 1750), "ue8m0": (100, 940)}
+        found = by_goal(goals.layout_goals({4096: Measured(side)}))
+        self.assertEqual({goal.split(",")[0]: verdict.word for goal, verdict in found.items()},
+                         {"hidden 7168": "PASS", "ue8m0": "MISS"})
+
+    def test_patterns_are_compared_with_the_recipe_s_own_normal_data(self):
+        sides = {goals.side_of(goals.GROUP, goals.NORMAL): (50, 1), goals.side_of(goals.GROUP, "1 % zeros"): (51, 1),
+                 goals.side_of(goals.TOKEN, goals.NORMAL): (60, 1), goals.side_of(goals.TOKEN, "1 % zeros"): (63, 1)}
+        verdicts = goals.data_goals({17083: Measured(sides)})
+        self.assertEqual([(v.word, v.where) for v in verdicts], [("MISS", "per_token, 17083 tokens")])
+
+    def test_per_tensor_reads_twice_only_what_does_not_fit(self):
+        roof = {goals.TENSOR: (22, 300e6), "ceiling0": (16, 200e6), "ceiling1": (15, 200e6)}
+        found = by_goal(goals.tensor_goals({(17083, 4096): Measured(roof), (1, 4096): Measured(roof)},
+                                           ("ceiling0", "ceiling1"), 60e6))
+        only = found.pop("per_tensor, time / roof, input larger than L2 (two readings)")
+        self.assertEqual((only.word, round(only.figure, 4), found), ("PASS", 0.9778, {}))
+
+
+if __name__ == "__main__":
+    unittest.main()
