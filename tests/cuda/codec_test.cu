@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
+#include "cuda/calls.hpp"
 #include "cuda/stage/codec.cuh"
 #include "numerics/float16.hpp"
 #include "numerics/fp.hpp"
 #include "numerics/fp8.hpp"
+#include "numerics/quotient.hpp"
 #include "tests/cuda/support/device.hpp"
 
 namespace rowscale::test {

@@ -56,7 +56,7 @@ class Plans : public GpuTest {
   }
   struct Layout {
     Shape shape;
-    Shape strides;  // none: contiguous
+    Shape strides = {};  // none: contiguous
   };
   std::vector<Layout> shapes_;
 };
