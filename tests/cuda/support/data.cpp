@@ -111,7 +111,7 @@ std::vector<std::byte> make_pool(PoolKind kind, DType dtype, int64_t elements, u
   const int64_t size = element_size(dtype);
   std::vector<std::byte> bytes(static_cast<size_t>(elements * size));
   int64_t begin = 0;
-  for (int64_t turn = 0; begin < elements; ++turn) {
+  while (begin < elements) {
     // Lengths of every order: 1 to 40000.
     const auto most = static_cast<int64_t>(std::ldexp(1.0, static_cast<int>(random.below(16)))) + 1;
     const int64_t count =
