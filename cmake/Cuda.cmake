@@ -2,8 +2,9 @@
 
 set(ROWSCALE_HAS_CUDA OFF)
 set(ROWSCALE_CUDA_COMPILER_TEXT "none")
-# Of the kernels in the library, of which there are none yet; the CUDA tests compile the numerics.
 set(ROWSCALE_CUDA_ARCHITECTURES_TEXT "none")
+option(ROWSCALE_SOFTWARE_CODEC
+       "FP8 conversions of the GPU kernels in software: the way of sm_80, on any architecture" OFF)
 
 if(NOT ROWSCALE_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -26,6 +27,10 @@ if(NOT ROWSCALE_CUDA STREQUAL "OFF")
     endif()
     find_package(CUDAToolkit REQUIRED)
     set(ROWSCALE_HAS_CUDA ON)
+    string(REGEX REPLACE "-real|-virtual" "" ROWSCALE_CUDA_ARCHITECTURES_TEXT
+           "${CMAKE_CUDA_ARCHITECTURES}")
+    list(TRANSFORM ROWSCALE_CUDA_ARCHITECTURES_TEXT PREPEND "sm_")
+    list(JOIN ROWSCALE_CUDA_ARCHITECTURES_TEXT " " ROWSCALE_CUDA_ARCHITECTURES_TEXT)
     set(ROWSCALE_CUDA_COMPILER_TEXT "nvcc ${CMAKE_CUDA_COMPILER_VERSION}")
   elseif(ROWSCALE_CUDA STREQUAL "ON")
     message(FATAL_ERROR "ROWSCALE_CUDA is ON and no nvcc was found")
@@ -43,4 +48,7 @@ function(rowscale_cuda_settings target)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
+  if(ROWSCALE_SOFTWARE_CODEC)
+    target_compile_definitions(${target} PRIVATE ROWSCALE_SOFTWARE_CODEC)
+  endif()
 endfunction()

@@ -9,8 +9,14 @@
 // of a failure is allocated. A failure is returned before any work is done. Strides and sizes reach
 // less than 2^56 bytes.
 //
+// CUDA tensors: the work goes into exec.stream, on the device of the tensors whatever the current
+// one is; calls may be captured into a graph. Results are those of the CPU, bit for bit.
+//
 // Errors of every call: invalid_argument (the message names the parameter, what was expected and
-// what came), unsupported (no kernel in this build: a device or a forced target that is not there).
+// what came; for CUDA tensors also a pointer to memory that is not their device's), unsupported (no
+// kernel in this build: a device, an architecture or a forced target that is not there), no_device
+// (no such device, or a driver older than 580), device_error (what the CUDA runtime said of a
+// launch; the message has its name and the kernel's).
 #pragma once
 
 #include <cstddef>
@@ -50,13 +56,18 @@ ROWSCALE_API Status requantize(const TensorView& codes_in, const TensorView& sca
 // Scales of `recipe_in` written in the encoding and layout of `recipe_out`; values stay. `codes`
 // gives the shape of the data (its data pointer is not used; its row_counts are). Both recipes have
 // the same granularity. From f32 to a UE8M0 encoding is refused (use requantize); so are ue8m0_f32
-// scales that are not powers of two. Byte 255 becomes NaN as a float, and NaN or infinity byte 255.
-// One thread does the work, whatever exec.threads says.
+// scales that are not powers of two, on the CPU: a GPU, which cannot look at them without being
+// waited for, writes byte 255 instead. Byte 255 becomes NaN as a float, and NaN or infinity byte
+// 255. One thread does the work on a CPU, whatever exec.threads says.
 ROWSCALE_API Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
                                     const Recipe& recipe_in, const TensorView& scales_out,
                                     const Recipe& recipe_out, const Exec& exec = {});
 
-// Bytes of exec.workspace that the call with the same arguments needs; 0 on the CPU.
+// Bytes of exec.workspace that the call with the same arguments needs: some thousand for a dynamic
+// per_tensor scale of a CUDA tensor, otherwise 0. The workspace is memory of the tensors' device at
+// an address that is a multiple of 4.
 ROWSCALE_API size_t quantize_workspace_bytes(const TensorView& x, const Recipe& recipe);
+ROWSCALE_API size_t requantize_workspace_bytes(const TensorView& codes_in,
+                                               const Recipe& recipe_out);
 
 }  // namespace rowscale

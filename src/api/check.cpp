@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "cuda/operators.hpp"
+
 namespace rowscale::api {
 namespace {
 
@@ -281,6 +283,26 @@ Status check_disjoint_codes(Named codes, Named scales, const Recipe& recipe,
   return check_disjoint({scales}, inputs);
 }
 
+namespace {
+
+// Of CUDA tensors: the device is there, and every pointer is memory that it can reach.
+Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exec) {
+  const Device device = tensors.begin()->view.device;
+  if (device.type != DeviceType::cuda) return {};
+  cuda::DeviceFacts facts;
+  ROWSCALE_RETURN_IF_ERROR(cuda::find_device(device.index, &facts));
+  const auto check = [device](const char* name, const void* data) {
+    return data == nullptr ? Status() : cuda::check_memory(name, data, device.index);
+  };
+  for (const Named& tensor : tensors) {
+    if (!is_empty(tensor.view)) ROWSCALE_RETURN_IF_ERROR(check(tensor.name, tensor.view.data));
+    ROWSCALE_RETURN_IF_ERROR(check("row_counts", tensor.view.row_counts));
+  }
+  return check("exec.workspace", exec.workspace.data);
+}
+
+}  // namespace
+
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
   const Named& first = *tensors.begin();
   for (const Named& tensor : tensors) {
@@ -293,7 +315,7 @@ Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
   if (exec.threads < 0) {
     return invalid(fmt::format("exec.threads: expected 0 or more, got {}", exec.threads));
   }
-  return {};
+  return check_device_memory(tensors, exec);
 }
 
 }  // namespace rowscale::api

@@ -4,6 +4,7 @@
 
 #include "cpu/operators.hpp"
 #include "cpu/target.hpp"
+#include "cuda/operators.hpp"
 
 namespace rowscale::api {
 namespace {
@@ -19,41 +20,53 @@ Status check_target(Target target) {
       fmt::format("exec.target: this build and machine have {}, got {}", names, to_string(target))};
 }
 
-// call(): the CPU's operator.
-template <class Call>
-Status on_device(const TensorView& tensor, const Exec& exec, Call&& call) {
-  if (tensor.device.type != DeviceType::cpu) {
-    return {StatusCode::unsupported,
-            fmt::format("this build has kernels for the cpu, got {}", to_string(tensor))};
-  }
+// The operator of the tensor's device.
+template <class Cpu, class Cuda>
+Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&& on_cuda) {
+  if (tensor.device.type == DeviceType::cuda) return on_cuda();
   if (Status status = check_target(exec.target); !status.ok()) return status;
-  return call();
+  return on_cpu();
 }
 
 }  // namespace
 
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                     const TensorView& scales, const Exec& exec) {
-  return on_device(source.x, exec,
-                   [&] { return cpu::quantize(source, resolve(recipe), codes, scales, exec); });
+  const Recipe resolved = resolve(recipe);
+  return on_device(
+      source.x, exec, [&] { return cpu::quantize(source, resolved, codes, scales, exec); },
+      [&] { return cuda::quantize(source, resolved, codes, scales, exec); });
 }
 
 Status run_store_rows(const plan::Source& source, const TensorView& y, const Exec& exec) {
-  return on_device(source.x, exec, [&] { return cpu::store_rows(source, y, exec); });
+  return on_device(
+      source.x, exec, [&] { return cpu::store_rows(source, y, exec); },
+      [&] {
+        return Status(StatusCode::unsupported,
+                      "this build has no CUDA kernels for norms and activations");
+      });
 }
 
 Status run_dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
                       const TensorView& y, const Exec& exec) {
-  return on_device(codes, exec,
-                   [&] { return cpu::dequantize(codes, scales, resolve(recipe), y, exec); });
+  const Recipe resolved = resolve(recipe);
+  return on_device(
+      codes, exec, [&] { return cpu::dequantize(codes, scales, resolved, y, exec); },
+      [&] { return cuda::dequantize(codes, scales, resolved, y, exec); });
 }
 
 Status run_relayout(const TensorView& codes, const TensorView& scales_in, const Recipe& recipe_in,
                     const TensorView& scales_out, const Recipe& recipe_out, const Exec& exec) {
-  return on_device(scales_in, exec, [&] {
-    return cpu::relayout_scales(codes, scales_in, resolve(recipe_in), scales_out,
-                                resolve(recipe_out), exec);
-  });
+  const Recipe in = resolve(recipe_in);
+  const Recipe out = resolve(recipe_out);
+  return on_device(
+      scales_in, exec,
+      [&] { return cpu::relayout_scales(codes, scales_in, in, scales_out, out, exec); },
+      [&] { return cuda::relayout_scales(codes, scales_in, in, scales_out, out, exec); });
+}
+
+size_t workspace_bytes(const TensorView& x, const Recipe& recipe) {
+  return x.device.type == DeviceType::cuda ? cuda::workspace_bytes(recipe) : 0;
 }
 
 }  // namespace rowscale::api

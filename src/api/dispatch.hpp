@@ -1,6 +1,8 @@
 // From checked arguments to the backend of their device.
 #pragma once
 
+#include <cstddef>
+
 #include "plan/source.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
@@ -17,5 +19,8 @@ Status run_dequantize(const TensorView& codes, const TensorView& scales, const R
                       const TensorView& y, const Exec& exec);
 Status run_relayout(const TensorView& codes, const TensorView& scales_in, const Recipe& recipe_in,
                     const TensorView& scales_out, const Recipe& recipe_out, const Exec& exec);
+
+// Of run_quantize from the device of x.
+size_t workspace_bytes(const TensorView& x, const Recipe& recipe);
 
 }  // namespace rowscale::api

@@ -24,8 +24,8 @@ Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView
   return api::run_quantize(source, recipe, codes_view, scales_view, exec);
 }
 
-size_t quantize_workspace_bytes(const TensorView& /*x*/, const Recipe& /*recipe*/) {
-  return 0;
+size_t quantize_workspace_bytes(const TensorView& x, const Recipe& recipe) {
+  return api::workspace_bytes(x, recipe);
 }
 
 }  // namespace rowscale

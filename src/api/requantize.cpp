@@ -51,4 +51,8 @@ Status requantize(const TensorView& codes_in_view, const TensorView& scales_in_v
   return api::run_quantize(source, recipe_out, codes_out_view, scales_out_view, exec);
 }
 
+size_t requantize_workspace_bytes(const TensorView& codes_in, const Recipe& recipe_out) {
+  return api::workspace_bytes(codes_in, recipe_out);
+}
+
 }  // namespace rowscale

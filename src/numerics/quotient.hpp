@@ -58,13 +58,24 @@ ROWSCALE_HD FastDivisor make_fast_divisor(float s) {
   return {s, div(1.0F, s)};
 }
 
+// The steps after the product q0 = x * r.
+ROWSCALE_HD float correct_quotient(float q0, float x, FastDivisor d) {
+  // The signs are placed so that -0 stays -0.
+  return fma(fma(q0, d.s, -x), -d.r, q0);
+}
+
+// For |x| up to MAX * s, which a dynamic scale without a bound makes sure of; with {0, 0} it also
+// gives what an infinite scale does: zero for finite elements, NaN for infinite ones.
+ROWSCALE_HD float fast_quotient_in_range(float x, FastDivisor d) {
+  return correct_quotient(mul(x, d.r), x, d);
+}
+
 ROWSCALE_HD float fast_quotient(float x, FastDivisor d) {
   constexpr float kFloatMax = 0x1.fffffep127F;
   float q0 = mul(x, d.r);
   // A given scale or a bound can let q0 overflow; infinity would turn the next steps into NaN.
   q0 = q0 > kFloatMax ? kFloatMax : (q0 < -kFloatMax ? -kFloatMax : q0);
-  // The signs are placed so that -0 stays -0.
-  return fma(fma(q0, d.s, -x), -d.r, q0);
+  return correct_quotient(q0, x, d);
 }
 
 // What the CPU kernels use. The product with a reciprocal of 48 bits: two steps, for finite

@@ -26,6 +26,22 @@ struct ScaleRule {
   ScaleEncoding encoding = ScaleEncoding::f32;
 };
 
+// amax / MAX, correctly rounded, in the time of a product whatever the amax: a quotient corrected
+// by its own remainder. Equal to the IEEE quotient for every amax from 2^-100 up, 0 and infinity
+// included (tests/numerics/scale_rule_test.cpp goes through all floats); smaller ones, which every
+// floor but none and if_zero prevents, are divided.
+inline constexpr float kFastMaxQuotientLowest = 0x1p-100F;
+
+ROWSCALE_HD float divide_by_max(float amax, float max) {
+  constexpr float kReciprocalE4m3 = 1.0F / E4m3::kMax;
+  constexpr float kReciprocalE5m2 = 1.0F / E5m2::kMax;
+  if (amax < kFastMaxQuotientLowest && amax != 0.0F) return div(amax, max);
+  const float r = max == E4m3::kMax ? kReciprocalE4m3 : kReciprocalE5m2;
+  const float q = mul(amax, r);
+  const float corrected = fma(fma(-q, max, amax), r, q);
+  return amax == infinity() ? amax : corrected;
+}
+
 // min(x, bound): a NaN bound is ignored, a negative one counts as 0 so that the floor decides.
 ROWSCALE_HD float apply_bound(float x, float bound) {
   if (is_nan(bound)) return x;
@@ -39,7 +55,12 @@ ROWSCALE_HD float apply_bound(float x, float bound) {
 ROWSCALE_HD float make_scale(const ScaleRule& rule, float amax) {
   if (rule.bound == BoundKind::amax) amax = apply_bound(amax, rule.bound_value);
   if (rule.floor == FloorKind::amax) amax = amax > rule.floor_value ? amax : rule.floor_value;
-  float s = div(amax, rule.max);
+  // Where the floor of the scale decides anyway, a small amax need not be divided.
+  const bool floor_decides = rule.floor == FloorKind::scale &&
+                             rule.floor_value >= kFastMaxQuotientLowest &&
+                             amax < kFastMaxQuotientLowest;
+  if (floor_decides) amax = 0.0F;
+  float s = divide_by_max(amax, rule.max);
   if (rule.bound == BoundKind::scale) s = apply_bound(s, rule.bound_value);
   if (rule.floor == FloorKind::scale) s = s > rule.floor_value ? s : rule.floor_value;
   if (rule.floor == FloorKind::if_zero && s == 0.0F) s = rule.floor_value;

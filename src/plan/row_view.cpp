@@ -38,26 +38,6 @@ RowView::RowView(const TensorView& view)
   }
 }
 
-int64_t RowView::valid_rows(int64_t batch) const {
-  if (row_counts_ == nullptr) return rows_;
-  return std::clamp<int64_t>(row_counts_[batch], 0, rows_);
-}
-
-std::byte* RowView::address(int64_t row, int64_t column) const {
-  int64_t offset = column % run_ * element_bytes_;
-  for (int i = row_rank_ - 1; i > 0; --i) {
-    offset += row % row_dims_[i].size * row_dims_[i].stride;
-    row /= row_dims_[i].size;
-  }
-  if (row_rank_ > 0) offset += row * row_dims_[0].stride;
-  int64_t outer = column / run_;
-  for (int i = outer_column_rank_ - 1; i >= 0; --i) {
-    offset += outer % outer_column_dims_[i].size * outer_column_dims_[i].stride;
-    outer /= outer_column_dims_[i].size;
-  }
-  return data_ + offset;
-}
-
 const std::byte* RowView::read(int64_t row, int64_t column, int64_t count, void* scratch) const {
   if (contiguous(column, count)) return address(row, column);
   auto* out = static_cast<std::byte*>(scratch);

@@ -1,9 +1,12 @@
-// A TensorView as rows and columns: the one place that turns (row, column) into an address.
+// A TensorView as rows and columns: the one place that turns (row, column) into an address, on host
+// and device.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "numerics/fp.hpp"
+#include "plan/divider.hpp"
 #include "rowscale/tensor.hpp"
 
 namespace rowscale::plan {
@@ -16,17 +19,23 @@ class RowView {
   // The view has been checked (api/check.hpp).
   explicit RowView(const TensorView& view);
 
-  [[nodiscard]] DType dtype() const { return dtype_; }
-  [[nodiscard]] int64_t element_bytes() const { return element_bytes_; }
-  [[nodiscard]] int64_t batches() const { return batches_; }
-  [[nodiscard]] int64_t rows_per_batch() const { return rows_; }
-  [[nodiscard]] int64_t rows() const { return batches_ * rows_; }
-  [[nodiscard]] int64_t columns() const { return columns_; }
-  // Rows of the batch that exist: row_counts, clamped.
-  [[nodiscard]] int64_t valid_rows(int64_t batch) const;
-  [[nodiscard]] bool is_masked() const { return row_counts_ != nullptr; }
-  [[nodiscard]] bool row_exists(int64_t row) const {
-    return row_counts_ == nullptr || row % rows_ < valid_rows(row / rows_);
+  [[nodiscard]] ROWSCALE_HD DType dtype() const { return dtype_; }
+  [[nodiscard]] ROWSCALE_HD int64_t element_bytes() const { return element_bytes_; }
+  [[nodiscard]] ROWSCALE_HD int64_t batches() const { return batches_; }
+  [[nodiscard]] ROWSCALE_HD int64_t rows_per_batch() const { return rows_; }
+  [[nodiscard]] ROWSCALE_HD int64_t rows() const { return batches_ * rows_; }
+  [[nodiscard]] ROWSCALE_HD int64_t columns() const { return columns_; }
+  // Rows of the batch that exist: row_counts, clamped. Counts lie on the tensor's device.
+  [[nodiscard]] ROWSCALE_HD int64_t valid_rows(int64_t batch) const {
+    if (row_counts_ == nullptr) return rows_;
+    const int64_t count = row_counts_[batch];
+    return count < 0 ? 0 : (count > rows_ ? rows_ : count);
+  }
+  [[nodiscard]] ROWSCALE_HD bool is_masked() const { return row_counts_ != nullptr; }
+  [[nodiscard]] ROWSCALE_HD bool row_exists(int64_t row) const {
+    if (row_counts_ == nullptr) return true;
+    const QuotientRemainder at = divide(row, rows_);
+    return at.remainder < valid_rows(at.quotient);
   }
 
   // `count` elements of a row as contiguous memory: a pointer into the tensor where they are, or
@@ -37,7 +46,29 @@ class RowView {
   std::byte* write_target(int64_t row, int64_t column, int64_t count, void* scratch) const;
   void commit(int64_t row, int64_t column, int64_t count, const void* written) const;
 
-  [[nodiscard]] std::byte* address(int64_t row, int64_t column) const;
+  [[nodiscard]] ROWSCALE_HD std::byte* address(int64_t row, int64_t column) const {
+    const QuotientRemainder in_run = divide(column, run_);
+    int64_t offset = in_run.remainder * element_bytes_;
+    for (int i = row_rank_ - 1; i > 0; --i) {
+      const QuotientRemainder at = divide(row, row_dims_[i].size);
+      offset += at.remainder * row_dims_[i].stride;
+      row = at.quotient;
+    }
+    if (row_rank_ > 0) offset += row * row_dims_[0].stride;
+    int64_t outer = in_run.quotient;
+    for (int i = outer_column_rank_ - 1; i >= 0; --i) {
+      const QuotientRemainder at = divide(outer, outer_column_dims_[i].size);
+      offset += at.remainder * outer_column_dims_[i].stride;
+      outer = at.quotient;
+    }
+    return data_ + offset;
+  }
+
+  // Columns that lie side by side, from every multiple of it.
+  [[nodiscard]] ROWSCALE_HD int64_t run() const { return run_; }
+  // Whether row r begins at data + r * row_stride() bytes and its columns lie side by side.
+  [[nodiscard]] bool is_strided() const { return row_rank_ <= 1 && outer_column_rank_ == 0; }
+  [[nodiscard]] int64_t row_stride() const { return row_rank_ == 0 ? 0 : row_dims_[0].stride; }
 
  private:
   [[nodiscard]] bool contiguous(int64_t column, int64_t count) const {

@@ -1,0 +1,41 @@
+// The CUDA operators of a build without CUDA.
+#include "cuda/operators.hpp"
+
+namespace rowscale::cuda {
+namespace {
+
+Status absent() {
+  return {StatusCode::unsupported, "this build has kernels for the cpu only, got a cuda tensor"};
+}
+
+}  // namespace
+
+Status find_device(int /*index*/, DeviceFacts* /*facts*/) {
+  return absent();
+}
+
+Status check_memory(const char* /*name*/, const void* /*data*/, int /*index*/) {
+  return absent();
+}
+
+Status quantize(const plan::Source& /*source*/, const Recipe& /*recipe*/,
+                const TensorView& /*codes*/, const TensorView& /*scales*/, const Exec& /*exec*/) {
+  return absent();
+}
+
+Status dequantize(const TensorView& /*codes*/, const TensorView& /*scales*/,
+                  const Recipe& /*recipe*/, const TensorView& /*y*/, const Exec& /*exec*/) {
+  return absent();
+}
+
+Status relayout_scales(const TensorView& /*codes*/, const TensorView& /*scales_in*/,
+                       const Recipe& /*recipe_in*/, const TensorView& /*scales_out*/,
+                       const Recipe& /*recipe_out*/, const Exec& /*exec*/) {
+  return absent();
+}
+
+size_t workspace_bytes(const Recipe& /*recipe*/) {
+  return 0;
+}
+
+}  // namespace rowscale::cuda

@@ -1,0 +1,123 @@
+// The list of kernels that one source and one format are compiled into.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "cuda/kernel/quantize_blocks.cuh"
+#include "cuda/kernel/quantize_given.cuh"
+#include "cuda/kernel/quantize_groups.cuh"
+#include "cuda/kernel/quantize_rows.cuh"
+#include "cuda/kernel/quantize_tensor.cuh"
+#include "cuda/registry.hpp"
+
+namespace rowscale::cuda {
+
+// A source of the registry's key.
+struct SourceName {
+  plan::SourceKind kind;
+  DType input;
+};
+
+template <class Source, class Codec>
+class Instances {
+ public:
+  static void append(SourceName name, std::vector<Kernel>* kernels) {
+    Instances list(name, kernels);
+    list.add_groups(std::make_index_sequence<std::size(plan::kGroupsShapes)>());
+    list.add_rows(std::make_index_sequence<std::size(plan::kRowsShapes)>());
+    list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
+    list.add(plan::GpuSplit::given, 1, plan::kGivenChunks, &launch_given);
+    list.add(plan::GpuSplit::tensor, 1, plan::kGivenChunks, &launch_tensor);
+  }
+
+ private:
+  using Launcher = cudaError_t (*)(const QuantizeCall&, const Launch&);
+
+  Instances(SourceName name, std::vector<Kernel>* kernels) : name_(name), kernels_(kernels) {}
+
+  void add(plan::GpuSplit split, int lanes, int chunks, Launcher launcher) {
+    KernelKey key;
+    key.source = name_.kind;
+    key.input = name_.input;
+    key.output = Codec::kFormat == Format::e4m3 ? DType::e4m3 : DType::e5m2;
+    key.split = split;
+    key.access = Source::Rows::kAccess;
+    key.lanes = lanes;
+    key.chunks = chunks;
+    kernels_->push_back({key, launcher});
+  }
+
+  template <size_t... kIndex>
+  void add_groups(std::index_sequence<kIndex...>) {
+    (add_groups_shape<plan::kGroupsShapes[kIndex]>(), ...);
+  }
+  template <plan::GroupsShape kShape>
+  void add_groups_shape() {
+    if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
+      add(plan::GpuSplit::groups, kShape.lanes, kShape.chunks, &launch_groups<kShape>);
+    }
+  }
+  template <size_t... kIndex>
+  void add_rows(std::index_sequence<kIndex...>) {
+    (add_rows_shape<plan::kRowsShapes[kIndex]>(), ...);
+  }
+  template <plan::RowsShape kShape>
+  void add_rows_shape() {
+    if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
+      add(plan::GpuSplit::rows, 1, kShape.chunks, &launch_rows<kShape.chunks>);
+    }
+  }
+  template <size_t... kIndex>
+  void add_blocks(std::index_sequence<kIndex...>) {
+    (add(plan::GpuSplit::blocks, 1, plan::kBlocksShapes[kIndex],
+         &launch_blocks<plan::kBlocksShapes[kIndex]>),
+     ...);
+  }
+
+  template <plan::GroupsShape kShape>
+  static cudaError_t launch_groups(const QuantizeCall& call, const Launch& how) {
+    return launch_kernel(&quantize_groups<Source, Codec, kShape.lanes, kShape.chunks>, how,
+                         QuantizeArguments<Source>(call));
+  }
+  template <int kChunks>
+  static cudaError_t launch_rows(const QuantizeCall& call, const Launch& how) {
+    return launch_kernel(&quantize_rows<Source, Codec, kChunks>, how,
+                         QuantizeArguments<Source>(call));
+  }
+  template <int kChunks>
+  static cudaError_t launch_blocks(const QuantizeCall& call, const Launch& how) {
+    return launch_kernel(&quantize_blocks<Source, Codec, kChunks>, how,
+                         QuantizeArguments<Source>(call));
+  }
+  static cudaError_t launch_given(const QuantizeCall& call, const Launch& how) {
+    return launch_kernel(&quantize_given<Source, Codec>, how, ElementwiseArguments<Source>(call));
+  }
+  // Both passes; the first fills the machine once.
+  static cudaError_t launch_tensor(const QuantizeCall& call, const Launch& how) {
+    const ElementwiseArguments<Source> arguments(call);
+    if (call.partial_count > 0) {
+      Launch first = how;
+      first.blocks = call.partial_count;
+      const cudaError_t error =
+          launch_kernel(&absmax_tensor<Source>, first, arguments, call.partials);
+      if (error != cudaSuccess) return error;
+    }
+    return launch_kernel(&quantize_tensor<Source, Codec>, how, arguments);
+  }
+
+  SourceName name_;
+  std::vector<Kernel>* kernels_;
+};
+
+template <template <class> class SourceOf>
+std::vector<Kernel> make_kernels(SourceName name) {
+  std::vector<Kernel> kernels;
+  Instances<SourceOf<VectorRows>, Codec<numerics::E4m3>>::append(name, &kernels);
+  Instances<SourceOf<VectorRows>, Codec<numerics::E5m2>>::append(name, &kernels);
+  Instances<SourceOf<ElementRows>, Codec<numerics::E4m3>>::append(name, &kernels);
+  Instances<SourceOf<ElementRows>, Codec<numerics::E5m2>>::append(name, &kernels);
+  return kernels;
+}
+
+}  // namespace rowscale::cuda

@@ -1,0 +1,169 @@
+#include "cuda/operators.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cuda/calls.hpp"
+#include "cuda/context.hpp"
+#include "cuda/registry.hpp"
+
+namespace rowscale::cuda {
+namespace {
+
+Launch launch_of(const Exec& exec, int64_t blocks, int threads) {
+  return {blocks, threads, static_cast<cudaStream_t>(exec.stream), exec.dependent_launch};
+}
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+KernelKey key_of(const plan::Source& source, const Recipe& recipe, const plan::GpuPlan& plan) {
+  KernelKey key;
+  key.operation = Operation::quantize;
+  key.source = source.kind;
+  key.input = source.x.dtype;
+  key.output = recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2;
+  key.split = plan.split;
+  key.access = plan.access;
+  key.lanes = plan.lanes;
+  key.chunks = plan.chunks;
+  return key;
+}
+
+bool is_dynamic_tensor(const Recipe& recipe) {
+  return recipe.granularity == Granularity::per_tensor &&
+         recipe.scale_source == ScaleSource::dynamic;
+}
+
+Status check_workspace(const Recipe& recipe, const Exec& exec) {
+  const size_t needed = workspace_bytes(recipe);
+  if (needed == 0) return {};
+  if (exec.workspace.data == nullptr || exec.workspace.bytes < needed) {
+    return {StatusCode::invalid_argument,
+            fmt::format("exec.workspace: expected {} bytes, got {}", needed,
+                        exec.workspace.data == nullptr ? 0 : exec.workspace.bytes)};
+  }
+  if (reinterpret_cast<uintptr_t>(exec.workspace.data) % alignof(float) != 0) {
+    return {StatusCode::invalid_argument,
+            "exec.workspace: expected an address that is a multiple of 4"};
+  }
+  return {};
+}
+
+}  // namespace
+
+size_t workspace_bytes(const Recipe& recipe) {
+  return is_dynamic_tensor(recipe) ? size_t{plan::kMostPartials} * sizeof(float) : 0;
+}
+
+Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                        const TensorView& /*scales*/, plan::GpuProblem* problem) {
+  DeviceFacts facts;
+  if (Status status = find_device(source.x.device.index, &facts); !status.ok()) return status;
+  const plan::RowView x(source.x);
+  problem->recipe = recipe;
+  problem->grid = plan::ScaleGrid(recipe, x.rows_per_batch(), x.columns());
+  problem->access = plan::access_of(x, plan::RowView(codes), problem->grid, recipe);
+  problem->batches = x.batches();
+  problem->rows = x.rows();
+  problem->columns = x.columns();
+  problem->multiprocessors = facts.multiprocessors;
+  return {};
+}
+
+Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                const TensorView& scales, const Exec& exec) {
+  plan::GpuProblem problem;
+  if (Status s = quantize_problem(source, recipe, codes, scales, &problem); !s.ok()) return s;
+  return quantize(source, recipe, codes, scales, exec, plan::plan_gpu(problem));
+}
+
+Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan) {
+  if (source.kind != plan::SourceKind::plain && source.kind != plan::SourceKind::dequantized) {
+    return {StatusCode::unsupported, "this build has no CUDA kernels for fused operators"};
+  }
+  if (Status s = check_workspace(recipe, exec); !s.ok()) return s;
+
+  QuantizeCall call;
+  call.source = source;
+  call.x = plan::RowView(source.x);
+  call.codes = plan::RowView(codes);
+  call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.x.columns());
+  call.scales = plan::ScaleView(recipe, call.grid, scales.data);
+  call.rule = Rule(recipe);
+  call.nan_xor = nan_difference(recipe.format, recipe.nan);
+  Launch launch = launch_of(exec, plan.blocks, plan.threads);
+  if (is_dynamic_tensor(recipe)) {
+    call.partials = static_cast<float*>(exec.workspace.data);
+    call.partial_count = std::min(plan.blocks, plan::kMostPartials);
+    // No rows: the scale is still written.
+    launch.blocks = std::max<int64_t>(plan.blocks, 1);
+  }
+  if (launch.blocks == 0) return {};
+
+  const KernelKey key = key_of(source, recipe, plan);
+  const Kernel* kernel = nullptr;
+  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
+  const ScopedDevice device(source.x.device.index);
+  if (!device.status().ok()) return device.status();
+  const cudaError_t error = kernel->quantize(call, launch);
+  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+}
+
+Status dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
+                  const TensorView& y, const Exec& exec) {
+  DequantizeCall call;
+  call.source.kind = plan::SourceKind::dequantized;
+  call.source.x = codes;
+  call.source.scales = scales;
+  call.source.recipe = recipe;
+  call.codes = plan::RowView(codes);
+  call.y = plan::RowView(y);
+  const int64_t chunks = call.codes.rows() * ceil_div(call.codes.columns(), plan::kChunk);
+  if (chunks == 0) return {};
+
+  // Every chunk is on its own, whatever the units.
+  Recipe elementwise = recipe;
+  elementwise.scale_source = ScaleSource::given;
+  const plan::ScaleGrid grid(recipe, call.codes.rows_per_batch(), call.codes.columns());
+  KernelKey key;
+  key.operation = Operation::dequantize;
+  key.source = plan::SourceKind::dequantized;
+  key.input = codes.dtype;
+  key.output = y.dtype;
+  key.split = plan::GpuSplit::given;
+  key.access = plan::access_of(call.codes, call.y, grid, elementwise);
+  key.chunks = plan::kGivenChunks;
+  const Kernel* kernel = nullptr;
+  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
+  const ScopedDevice device(codes.device.index);
+  if (!device.status().ok()) return device.status();
+  const Launch launch =
+      launch_of(exec, ceil_div(chunks, int64_t{plan::kGivenChunks} * plan::kGivenThreads),
+                plan::kGivenThreads);
+  const cudaError_t error = kernel->dequantize(call, launch);
+  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+}
+
+Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
+                       const Recipe& recipe_in, const TensorView& scales_out,
+                       const Recipe& recipe_out, const Exec& exec) {
+  RelayoutCall call;
+  call.codes = plan::RowView(codes);
+  const int64_t rows = call.codes.rows_per_batch();
+  call.grid = plan::ScaleGrid(recipe_in, rows, call.codes.columns());
+  call.from = plan::ScaleView(recipe_in, call.grid, scales_in.data);
+  call.to = plan::ScaleView(recipe_out, call.grid, scales_out.data);
+  const int64_t batches = call.grid.one_for_all ? 1 : call.codes.batches();
+  call.scales = batches * call.grid.rows * call.grid.columns;
+  if (call.scales == 0) return {};
+  const ScopedDevice device(scales_in.device.index);
+  if (!device.status().ok()) return device.status();
+  const cudaError_t error = launch_relayout(call, launch_of(exec, 0, 0));
+  return error == cudaSuccess ? Status() : status_of(error, "rowscale::cuda::relayout_scales");
+}
+
+}  // namespace rowscale::cuda

@@ -1,0 +1,49 @@
+// The CUDA operators: arguments have been checked, recipes are resolved. Work is put into
+// exec.stream; nothing is allocated or waited for. In a build without CUDA each answers unsupported
+// (absent.cpp).
+#pragma once
+
+#include <cstddef>
+
+#include "plan/gpu_plan.hpp"
+#include "plan/source.hpp"
+#include "rowscale/exec.hpp"
+#include "rowscale/recipe.hpp"
+#include "rowscale/status.hpp"
+#include "rowscale/tensor.hpp"
+
+namespace rowscale::cuda {
+
+struct DeviceFacts {
+  int multiprocessors = 1;
+};
+
+// no_device: no driver, one older than CUDA 13.0 (driver 580), or no device of that index. The
+// answer is kept after the first call for a device.
+Status find_device(int index, DeviceFacts* facts);
+
+// invalid_argument where `data` is memory that the device cannot reach: of the host, or of another
+// device. `name` is the tensor's.
+Status check_memory(const char* name, const void* data, int index);
+
+// What the plan is made from.
+Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                        const TensorView& scales, plan::GpuProblem* problem);
+
+// invalid_argument: the workspace is smaller than workspace_bytes(). unsupported: a producer that
+// has no kernel. device_error: what a launch returned.
+Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                const TensorView& scales, const Exec& exec);
+// With one of plan::candidate_plans(problem).
+Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan);
+Status dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
+                  const TensorView& y, const Exec& exec);
+Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
+                       const Recipe& recipe_in, const TensorView& scales_out,
+                       const Recipe& recipe_out, const Exec& exec);
+
+// Of quantize, for a resolved recipe.
+size_t workspace_bytes(const Recipe& recipe);
+
+}  // namespace rowscale::cuda

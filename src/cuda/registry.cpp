@@ -1,0 +1,84 @@
+#include "cuda/registry.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "build_info.hpp"
+#include "rowscale/tensor.hpp"
+
+namespace rowscale::cuda {
+namespace {
+
+const char* kernel_name(const KernelKey& key) {
+  if (key.operation == Operation::dequantize) return "dequantize_chunks";
+  if (key.operation == Operation::relayout) return "relayout_scales";
+  switch (key.split) {
+    case plan::GpuSplit::groups:
+      return "quantize_groups";
+    case plan::GpuSplit::rows:
+      return "quantize_rows";
+    case plan::GpuSplit::blocks:
+      return "quantize_blocks";
+    case plan::GpuSplit::tensor:
+      return "quantize_tensor";
+    case plan::GpuSplit::given:
+      return "quantize_given";
+  }
+  return "unknown";
+}
+
+std::string plan_text(const KernelKey& key) {
+  return fmt::format("{} {} -> {} {} lanes={} chunks={}",
+                     key.source == plan::SourceKind::plain ? "plain" : "dequantized",
+                     to_string(key.input), to_string(key.output), plan::to_string(key.access),
+                     key.lanes, key.chunks);
+}
+
+// Sorted by key, once.
+const std::vector<Kernel>& all_kernels() {
+  static const std::vector<Kernel> kernels = [] {
+    std::vector<Kernel> all;
+    for (const auto& list : {plain_f32_kernels(), plain_f16_kernels(), plain_bf16_kernels(),
+                             dequantized_kernels(), dequantize_kernels()}) {
+      all.insert(all.end(), list.begin(), list.end());
+    }
+    std::sort(all.begin(), all.end(),
+              [](const Kernel& a, const Kernel& b) { return a.key < b.key; });
+    return all;
+  }();
+  return kernels;
+}
+
+}  // namespace
+
+std::string to_string(const KernelKey& key) {
+  return fmt::format("rowscale::cuda::{} {}", kernel_name(key), plan_text(key));
+}
+
+Status find_kernel(const KernelKey& key, const Kernel** kernel) {
+  const std::vector<Kernel>& all = all_kernels();
+  const auto at =
+      std::lower_bound(all.begin(), all.end(), key,
+                       [](const Kernel& entry, const KernelKey& k) { return entry.key < k; });
+  if (at != all.end() && at->key == key) {
+    *kernel = &*at;
+    return {};
+  }
+  const Kernel& nearest = at != all.end() ? *at : all.back();
+  return {StatusCode::unsupported,
+          fmt::format("no kernel {}; the nearest is {}", to_string(key), to_string(nearest.key))};
+}
+
+std::vector<KernelInfo> list_kernels() {
+  std::vector<KernelInfo> list;
+  list.reserve(all_kernels().size() + 1);
+  const auto append = [&list](const KernelKey& key) {
+    list.push_back({kernel_name(key), plan_text(key), ROWSCALE_CUDA_ARCHITECTURES_TEXT});
+  };
+  for (const Kernel& kernel : all_kernels()) append(kernel.key);
+  list.push_back({"relayout_scales", "any layout and encoding", ROWSCALE_CUDA_ARCHITECTURES_TEXT});
+  return list;
+}
+
+}  // namespace rowscale::cuda

@@ -1,0 +1,66 @@
+// The kernels of this build as a table: from a plan to what launches it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/device/launcher.hpp"
+#include "plan/gpu_plan.hpp"
+#include "plan/source.hpp"
+#include "rowscale/status.hpp"
+
+namespace rowscale::cuda {
+
+struct QuantizeCall;
+struct DequantizeCall;
+struct RelayoutCall;
+
+enum class Operation : uint8_t { quantize, dequantize, relayout };
+
+// What distinguishes an instance.
+struct KernelKey {
+  Operation operation = Operation::quantize;
+  plan::SourceKind source = plan::SourceKind::plain;
+  DType input = DType::bf16;
+  DType output = DType::e4m3;
+  plan::GpuSplit split = plan::GpuSplit::groups;
+  plan::GpuAccess access = plan::GpuAccess::vectors;
+  int lanes = 1;
+  int chunks = 1;
+  friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
+};
+
+// "rowscale::cuda::quantize_groups plain bf16 -> e4m3 vectors lanes=8 chunks=2"
+std::string to_string(const KernelKey& key);
+
+struct Kernel {
+  KernelKey key;
+  cudaError_t (*quantize)(const QuantizeCall&, const Launch&) = nullptr;
+  cudaError_t (*dequantize)(const DequantizeCall&, const Launch&) = nullptr;
+};
+
+// The instances of each file of instance/.
+std::span<const Kernel> plain_f32_kernels();
+std::span<const Kernel> plain_f16_kernels();
+std::span<const Kernel> plain_bf16_kernels();
+std::span<const Kernel> dequantized_kernels();
+std::span<const Kernel> dequantize_kernels();
+
+// Its grid follows from the call.
+cudaError_t launch_relayout(const RelayoutCall& call, Launch how);
+
+// unsupported, naming the nearest kernel, where the build has none.
+Status find_kernel(const KernelKey& key, const Kernel** kernel);
+
+// For `rowscale list-kernels`: every kernel with the architectures it is compiled for.
+struct KernelInfo {
+  std::string name;
+  std::string plan;
+  std::string architectures;  // "sm_90", or "sm_80 sm_89 ... compute_120"
+};
+std::vector<KernelInfo> list_kernels();
+
+}  // namespace rowscale::cuda

@@ -1,0 +1,173 @@
+// Where the elements of a row come from. A source loads a chunk of a row as it lies, raises an amax
+// by it, and gives its elements in fp32. docs/adding_a_source.md says how to add one.
+#pragma once
+
+#include "cuda/device/words.cuh"
+#include "cuda/stage/access.cuh"
+#include "cuda/stage/codec.cuh"
+#include "numerics/fp8.hpp"
+#include "plan/scale_view.hpp"
+#include "plan/source.hpp"
+
+namespace rowscale::cuda {
+
+// A chunk of fp32 elements.
+struct FloatChunk {
+  float v[plan::kChunk];
+};
+
+// The amax of fp32 elements; NaN does not raise it.
+struct FloatAmax {
+  float amax = 0.0F;
+  __device__ __forceinline__ void raise(const FloatChunk& chunk) {
+#pragma unroll
+    for (float v : chunk.v) amax = fmaxf(amax, fabsf(v));
+  }
+  __device__ __forceinline__ float value() const {
+    return amax;
+  }
+};
+
+// The same of 16-bit elements, two at a time and without conversion.
+template <class T>
+struct PairAmax {
+  uint32_t amax = 0;
+  __device__ __forceinline__ void raise(const Words<16>& chunk) {
+    constexpr uint32_t kMagnitudes = 0x7FFF7FFFU;
+    const uint32_t a = Pair<T>::max(chunk.w[0] & kMagnitudes, chunk.w[1] & kMagnitudes);
+    const uint32_t b = Pair<T>::max(chunk.w[2] & kMagnitudes, chunk.w[3] & kMagnitudes);
+    amax = Pair<T>::max(amax, Pair<T>::max(a, b));
+  }
+  __device__ __forceinline__ float value() const {
+    // Both halves NaN leave one NaN, which fmaxf drops.
+    return fmaxf(fmaxf(Pair<T>::low(amax), 0.0F), Pair<T>::high(amax));
+  }
+};
+
+// A tensor as it is. T is float, numerics::Fp16 or numerics::Bf16.
+template <class T, class Access>
+class Plain {
+ public:
+  using Rows = Access;
+  using Chunk = Words<16>;
+  using Amax = PairAmax<T>;
+
+  explicit Plain(const plan::Source& source) : x_(plan::RowView(source.x)) {}
+
+  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+    return x_.template load<T>(row, column, count);
+  }
+  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      v[2 * i] = Pair<T>::low(chunk.w[i]);
+      v[2 * i + 1] = Pair<T>::high(chunk.w[i]);
+    }
+  }
+
+ private:
+  Access x_;
+};
+
+template <class Access>
+class Plain<float, Access> {
+ public:
+  using Rows = Access;
+  using Chunk = FloatChunk;
+  using Amax = FloatAmax;
+
+  explicit Plain(const plan::Source& source) : x_(plan::RowView(source.x)) {}
+
+  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+    const Words<32> words = x_.template load<float>(row, column, count);
+    Chunk chunk;
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) chunk.v[i] = numerics::from_bits(words.w[i]);
+    return chunk;
+  }
+  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) v[i] = chunk.v[i];
+  }
+
+ private:
+  Access x_;
+};
+
+// The scales that belong to the elements of a chunk.
+class ChunkScales {
+ public:
+  ChunkScales(const plan::ScaleGrid& grid, const plan::ScaleView& scales, int64_t columns)
+      : grid_(grid),
+        scales_(scales),
+        one_a_row_(grid.unit_columns >= columns),
+        one_a_chunk_(grid.unit_columns % plan::kChunk == 0) {}
+
+  // Whether the chunk that begins at `column` has one scale.
+  [[nodiscard]] __device__ __forceinline__ bool is_one(int64_t column) const {
+    return one_a_row_ || (one_a_chunk_ && column % plan::kChunk == 0);
+  }
+  [[nodiscard]] __device__ __noinline__ float of(int64_t row, int64_t column) const {
+    const plan::ScaleGrid::Position at = grid_.at(row, column);
+    return scales_.load(grid_.one_for_all ? 0 : at.batch, at.row, at.column);
+  }
+
+ private:
+  plan::ScaleGrid grid_;
+  plan::ScaleView scales_;
+  bool one_a_row_;
+  bool one_a_chunk_;
+};
+
+// Codes of format F times their scales, in fp32.
+template <class F, class Access>
+class Dequantized {
+ public:
+  using Rows = Access;
+  using Chunk = FloatChunk;
+  using Amax = FloatAmax;
+
+  explicit Dequantized(const plan::Source& source)
+      : codes_(plan::RowView(source.x)), scales_(scales_of(source)) {}
+
+  __device__ __forceinline__ Chunk load(int64_t row, int64_t column, int64_t count) const {
+    Chunk chunk = {};
+    if (count <= 0) return chunk;
+    Codec<F>::decode(codes_.template load<uint8_t>(row, column, count), chunk.v);
+    const float s = scales_.of(row, column);
+#pragma unroll
+    for (float& v : chunk.v) v = numerics::mul(v, s);
+    if (count < plan::kChunk || !scales_.is_one(column)) rescale_in_turn(row, column, count, chunk);
+    return chunk;
+  }
+  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) v[i] = chunk.v[i];
+  }
+
+ private:
+  // A chunk that has several scales, or ends early: beyond the end lie no elements, and a 0 times
+  // an infinite or a NaN scale must not count.
+  __device__ __forceinline__ void rescale_in_turn(int64_t row, int64_t column, int64_t count,
+                                                  Chunk& chunk) const {
+    Codec<F>::decode(codes_.template load<uint8_t>(row, column, count), chunk.v);
+#pragma unroll 1
+    for (int i = 0; i < plan::kChunk; ++i) {
+      const float value = i < count ? numerics::mul(chunk.v[0], scales_.of(row, column + i)) : 0.0F;
+#pragma unroll
+      for (int j = 0; j + 1 < plan::kChunk; ++j) chunk.v[j] = chunk.v[j + 1];
+      chunk.v[plan::kChunk - 1] = value;
+    }
+  }
+
+  static ChunkScales scales_of(const plan::Source& source) {
+    const plan::RowView rows(source.x);
+    const plan::ScaleGrid grid(source.recipe, rows.rows_per_batch(), rows.columns());
+    return {grid, plan::ScaleView(source.recipe, grid, source.scales.data), rows.columns()};
+  }
+
+  Access codes_;
+  ChunkScales scales_;
+};
+
+}  // namespace rowscale::cuda
