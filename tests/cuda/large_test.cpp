@@ -163,7 +163,7 @@ class BeyondInt32 : public GpuTest {
     const int64_t image_bytes = extent_of(codes).bytes + scales + (int64_t{1} << 20);
     const std::string reason = too_large(x_bytes + 2 * image_bytes, x_bytes + image_bytes);
     if (!reason.empty()) GTEST_SKIP() << reason;
-    const Tiled data(PoolKind::mixed, DType::bf16, x_bytes);
+    const Tiled data(PoolKind::finite, DType::bf16, x_bytes);
     Lane lane(image_bytes);
     for (const Recipe& recipe : recipes) {
       QuantizeCase c{recipe, &data.shared(), x};

@@ -184,9 +184,10 @@ TEST_F(Refusals, WorkspaceThatIsMissing) {
   ASSERT_GT(needed, 0U);
   EXPECT_EQ(requantize_workspace_bytes(call.codes, call.recipe_out), needed);
   const DeviceMemory memory(static_cast<int64_t>(needed) + 64);
+  std::vector<std::byte> host(needed);
   for (const Workspace& workspace :
        {Workspace{nullptr, 0}, Workspace{nullptr, needed}, Workspace{memory.data(), needed - 1},
-        Workspace{memory.data() + 1, needed}}) {
+        Workspace{memory.data() + 1, needed}, Workspace{host.data(), needed}}) {
     call.exec.workspace = workspace;
     expect_refused(call.quantize(), StatusCode::invalid_argument, "exec.workspace: expected");
     expect_refused(call.requantize(), StatusCode::invalid_argument, "exec.workspace: expected");
