@@ -119,8 +119,9 @@ TEST_F(Plans, RequantizeInPlaceByEveryCandidate) {
     for (const Recipe& in : {per_tensor(), per_group(24)}) {
       for (const Recipe& out : planned_recipes()) {
         if (out.scale_source == ScaleSource::given) continue;
-        QuantizeCase c{out, nullptr, shape_view(DType::e4m3, layout.shape)};
-        for (const plan::GpuPlan& plan : plan::candidate_plans(problem_of(c))) {
+        const plan::GpuProblem problem =
+            problem_of_requantize(in, out, layout.shape[0], layout.shape[1]);
+        for (const plan::GpuPlan& plan : plan::candidate_plans(problem)) {
           cases.push_back({in, out, layout.shape, plan});
         }
       }

@@ -1,44 +1,62 @@
 #include "tests/cuda/support/plan_text.hpp"
 
 #include <cstdint>
+#include <exception>
+#include <stdexcept>
 
+#include "cuda/operators.hpp"
 #include "tests/cuda/support/calls.hpp"
 #include "tests/support/calls.hpp"
 
 namespace rowscale::test {
 namespace {
 
-int multiprocessors() {
-  int count = 1;
-  if (cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, kGpu.index) != cudaSuccess) {
-    return 1;
-  }
-  return count;
+// A view at an address with this alignment.
+TensorView placed(TensorView view, int64_t shift) {
+  view.data = reinterpret_cast<void*>(uintptr_t{1} << 20 | static_cast<uintptr_t>(shift % 256));
+  view.device = kGpu;
+  return view;
 }
 
-// Only the alignment of an address counts.
-void* at_alignment(int64_t shift) {
-  return reinterpret_cast<void*>(uintptr_t{1} << 20 | static_cast<uintptr_t>(shift));
+TensorView placed_scales(const TensorView& codes, const Recipe& recipe, int64_t shift) {
+  return placed(spec_of(codes, recipe).view(static_cast<void*>(nullptr)), shift);
+}
+
+plan::GpuProblem ask(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
+                     const TensorView& scales) {
+  plan::GpuProblem problem;
+  const Status status = cuda::quantize_problem(source, resolve(recipe), codes, scales, &problem);
+  if (!status.ok()) throw std::runtime_error(status.message());
+  return problem;
 }
 
 }  // namespace
 
 plan::GpuProblem problem_of(const QuantizeCase& c) {
-  TensorView x = c.x;
-  x.data = at_alignment((c.x_begin + c.shift.x + extent_of(c.x).offset) % 256);
-  TensorView codes = codes_of(c);
-  codes.data = at_alignment((c.shift.codes + extent_of(codes).offset) % 256);
-  const plan::RowView from(x);
-  const plan::RowView to(codes);
-  const Recipe recipe = resolve(c.recipe);
-  const plan::ScaleGrid grid(recipe, from.rows_per_batch(), from.columns());
-  return {recipe,           grid,        plan::access_of(from, to, grid, recipe),
-          from.batches(),   from.rows(), from.columns(),
-          multiprocessors()};
+  const TensorView codes = codes_of(c);
+  plan::Source source;
+  source.x = placed(c.x, c.x_begin + c.shift.x + extent_of(c.x).offset);
+  return ask(source, c.recipe, placed(codes, c.shift.codes + extent_of(codes).offset),
+             placed_scales(codes, c.recipe, c.shift.scales));
+}
+
+plan::GpuProblem problem_of_requantize(const Recipe& in, const Recipe& out, int64_t rows,
+                                       int64_t columns) {
+  plan::Source source;
+  source.kind = plan::SourceKind::dequantized;
+  source.x = placed(shape_view(code_dtype(in), {rows, columns}), 0);
+  source.scales = placed_scales(source.x, in, 0);
+  source.recipe = resolve(in);
+  const TensorView codes = shape_view(code_dtype(out), {rows, columns});
+  return ask(source, out, placed(codes, 0), placed_scales(codes, out, 0));
 }
 
 std::string plan_text(const QuantizeCase& c) {
-  return to_string(plan::plan_gpu(problem_of(c)));
+  try {
+    return to_string(plan::plan_gpu(problem_of(c)));
+  } catch (const std::exception& error) {
+    return error.what();
+  }
 }
 
 }  // namespace rowscale::test
