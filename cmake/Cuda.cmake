@@ -38,11 +38,17 @@ if(NOT ROWSCALE_CUDA STREQUAL "OFF")
 endif()
 rowscale_write_build_info()
 
+# Programs look for shared objects beside themselves, too: scripts/gpu-bundle puts them there.
+if(ROWSCALE_HAS_CUDA)
+  set(CMAKE_BUILD_RPATH "$ORIGIN")
+endif()
+
 # Flags of every CUDA target: the numerics never fuse a product and a sum.
 function(rowscale_cuda_settings target)
   set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+  # Compressed, an architecture's kernels take a tenth of the room; a driver unpacks what is used.
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
+    $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size --fmad=false -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
   if(ROWSCALE_SOFTWARE_CODEC)
     target_compile_definitions(${target} PRIVATE ROWSCALE_SOFTWARE_CODEC)
   endif()

@@ -1,0 +1,260 @@
+// The plan of a CUDA call as a value: printable, the same each time, within what its kernels are
+// compiled for, and covering every element once. Units are counted here from shapes alone.
+#include "plan/gpu_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/cuda/support/shapes.hpp"
+#include "tests/support/recipes.hpp"
+
+namespace rowscale::plan {
+namespace {
+
+using test::with;
+
+int64_t round_up_divide(int64_t a, int64_t b) {
+  return a / b + (a % b == 0 ? 0 : 1);
+}
+
+GpuProblem problem_of(const Recipe& recipe, GpuAccess access, int64_t batches, int64_t rows,
+                      int64_t columns, int multiprocessors) {
+  GpuProblem p;
+  p.recipe = resolve(recipe);
+  p.grid = ScaleGrid(p.recipe, rows, columns);
+  p.access = access;
+  p.batches = batches;
+  p.rows = batches * rows;
+  p.columns = columns;
+  p.multiprocessors = multiprocessors;
+  return p;
+}
+
+// What shares a scale, from the recipe: the numbers of rows and columns of a unit, and of units.
+struct Units {
+  int64_t rows, columns, count;
+};
+
+Units units_of(const Recipe& recipe, int64_t batches, int64_t rows, int64_t columns) {
+  switch (recipe.granularity) {
+    case Granularity::per_group: {
+      const int64_t size = std::min(recipe.group_size, columns);
+      return {1, size, batches * rows * round_up_divide(columns, size)};
+    }
+    case Granularity::per_block: {
+      const int64_t height = std::min(recipe.block_rows, std::max<int64_t>(rows, 1));
+      const int64_t width = std::min(recipe.block_columns, columns);
+      return {height, width,
+              batches * round_up_divide(rows, height) * round_up_divide(columns, width)};
+    }
+    default:
+      return {1, columns, batches * rows};
+  }
+}
+
+std::string text_of(const GpuProblem& p, const GpuPlan& plan) {
+  return to_string(p.recipe) + " rows " + std::to_string(p.rows) + " columns " +
+         std::to_string(p.columns) + " access " + to_string(p.access) + ": " + to_string(plan);
+}
+
+// Empty where the plan reaches every element once.
+std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& units) {
+  if (plan.access != p.access) return "another access";
+  if (plan.threads < 32 || plan.threads > 1024 || plan.threads % 32 != 0) return "threads";
+  if (plan.blocks < 0) return "blocks";
+  const int64_t chunks_of_row = round_up_divide(p.columns, kChunk);
+  const int64_t chunks_of_unit = units.rows * round_up_divide(units.columns, kChunk);
+  switch (plan.split) {
+    case GpuSplit::groups: {
+      const bool compiled = std::any_of(
+          std::begin(kGroupsShapes), std::end(kGroupsShapes), [&](const GroupsShape& shape) {
+            return shape.lanes == plan.lanes && shape.chunks == plan.chunks &&
+                   serves(shape, plan.access);
+          });
+      if (!compiled) return "no such kernel";
+      if (32 % plan.lanes != 0 || plan.threads > kGroupsThreads) return "lanes";
+      if (units.rows != 1) return "a unit of several rows";
+      if (chunks_of_unit > int64_t{plan.lanes} * plan.chunks) return "a unit that is not covered";
+      const int64_t in_block = plan.threads / plan.lanes;
+      if (plan.blocks != round_up_divide(units.count, in_block)) return "units";
+      return {};
+    }
+    case GpuSplit::rows: {
+      const auto shape = std::find_if(
+          std::begin(kRowsShapes), std::end(kRowsShapes), [&](const RowsShape& candidate) {
+            return candidate.chunks == plan.chunks && serves(candidate, plan.access);
+          });
+      if (shape == std::end(kRowsShapes) || plan.threads > shape->most_threads) {
+        return "no such kernel";
+      }
+      if (units.rows != 1) return "a unit of several rows";
+      if (plan.chunks > 0 && chunks_of_unit > int64_t{plan.threads} * plan.chunks) {
+        return "a unit that is not covered";
+      }
+      return plan.blocks == units.count ? "" : "units";
+    }
+    case GpuSplit::blocks: {
+      if (std::find(std::begin(kBlocksShapes), std::end(kBlocksShapes), plan.chunks) ==
+              std::end(kBlocksShapes) ||
+          plan.threads != kBlocksThreads) {
+        return "no such kernel";
+      }
+      if (plan.chunks > 0 && chunks_of_unit > int64_t{plan.threads} * plan.chunks) {
+        return "a unit that is not covered";
+      }
+      return plan.blocks == units.count ? "" : "units";
+    }
+    case GpuSplit::tensor:
+    case GpuSplit::given: {
+      if (plan.chunks != kGivenChunks || plan.threads != kGivenThreads) return "no such kernel";
+      const int64_t a_block = int64_t{plan.chunks} * plan.threads;
+      return plan.blocks == round_up_divide(p.rows * chunks_of_row, a_block) ? "" : "elements";
+    }
+  }
+  return "no such split";
+}
+
+std::vector<Recipe> planned_recipes(int64_t hidden) {
+  std::vector<Recipe> recipes = test::all_recipes(128, 128, 128);
+  for (int64_t size :
+       {int64_t{1}, int64_t{3}, int64_t{16}, int64_t{24}, int64_t{32}, int64_t{64}, int64_t{100},
+        int64_t{256}, int64_t{512}, int64_t{1000}, int64_t{4096}, hidden}) {
+    recipes.push_back(per_group(size));
+  }
+  for (const Recipe& recipe :
+       {per_block(64, 32), per_block(1, 128), per_block(3, 5), per_block(1000, 1000)}) {
+    recipes.push_back(recipe);
+  }
+  for (const Recipe& recipe : {per_tensor(), per_token(), per_group(128), per_block(128, 128)}) {
+    recipes.push_back(with(recipe, ScaleSource::given));
+  }
+  return recipes;
+}
+
+// visit(problem, units) for the cross of shapes, recipes, accesses and sizes of machine.
+template <class Visit>
+void for_each_problem(Visit&& visit) {
+  for (const test::Matrix& shape : test::cross_shapes(-1, INT64_MAX)) {
+    for (const Recipe& recipe : planned_recipes(shape.hidden)) {
+      for (GpuAccess access : {GpuAccess::vectors, GpuAccess::elements}) {
+        for (int multiprocessors : {1, 108, 132}) {
+          visit(problem_of(recipe, access, 1, shape.tokens, shape.hidden, multiprocessors),
+                units_of(recipe, 1, shape.tokens, shape.hidden));
+        }
+      }
+    }
+  }
+}
+
+TEST(GpuPlan, EveryShapeIsCoveredOnce) {
+  int64_t plans = 0;
+  for_each_problem([&](const GpuProblem& p, const Units& units) {
+    for (const GpuPlan& plan : candidate_plans(p)) {
+      ++plans;
+      const std::string fault = fault_of(p, plan, units);
+      ASSERT_TRUE(fault.empty()) << fault << ": " << text_of(p, plan);
+    }
+  });
+  EXPECT_GT(plans, 100000);
+}
+
+TEST(GpuPlan, IsOneOfItsCandidatesAndTheSameEachTime) {
+  for_each_problem([](const GpuProblem& p, const Units& /*units*/) {
+    const GpuPlan plan = plan_gpu(p);
+    const std::vector<GpuPlan> plans = candidate_plans(p);
+    ASSERT_NE(std::find(plans.begin(), plans.end(), plan), plans.end()) << text_of(p, plan);
+    ASSERT_EQ(plan, plan_gpu(p));
+  });
+}
+
+TEST(GpuPlan, NothingToDoLaunchesNothing) {
+  for (const Recipe& recipe : planned_recipes(640)) {
+    const GpuPlan plan = plan_gpu(problem_of(recipe, GpuAccess::vectors, 1, 0, 640, 132));
+    EXPECT_EQ(plan.blocks, 0) << to_string(plan);
+  }
+}
+
+TEST(GpuPlan, BatchesEndBlocks) {
+  // Two matrices of 130 rows have two blocks of rows each, not three in all.
+  const Recipe recipe = per_block(128, 128);
+  const GpuPlan plan = plan_gpu(problem_of(recipe, GpuAccess::vectors, 2, 130, 384, 132));
+  EXPECT_EQ(plan.split, GpuSplit::blocks);
+  EXPECT_EQ(plan.blocks, 2 * 2 * 3);
+}
+
+// Counts that fit in no 32 bits.
+TEST(GpuPlan, MoreThanInt32) {
+  const int64_t rows = (int64_t{1} << 33) + 1;
+  const struct {
+    Recipe recipe;
+    Units units;
+  } cases[] = {
+      {per_token(), {1, 8, rows}},
+      {per_group(1), {1, 1, rows * 8}},
+      {per_tensor(), {1, 8, rows}},
+      {with(per_token(), ScaleSource::given), {1, 8, rows}},
+      {per_block(2, 4), {2, 4, (rows + 1) / 2 * 2}},
+  };
+  for (const auto& c : cases) {
+    const GpuProblem p = problem_of(c.recipe, GpuAccess::elements, 1, rows, 8, 132);
+    for (const GpuPlan& plan : candidate_plans(p)) {
+      const std::string fault = fault_of(p, plan, c.units);
+      EXPECT_TRUE(fault.empty()) << fault << ": " << text_of(p, plan);
+    }
+  }
+}
+
+TEST(GpuPlan, PrintsItself) {
+  GpuPlan plan;
+  plan.split = GpuSplit::rows;
+  plan.access = GpuAccess::elements;
+  plan.lanes = 8;
+  plan.chunks = 2;
+  plan.threads = 192;
+  plan.blocks = 4096;
+  const std::string text = to_string(plan);
+  EXPECT_EQ(text.find("gpu split=rows access=elements"), 0U) << text;
+  for (const char* part : {" lanes=8", " chunks=2", " threads=192", " blocks=4096"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+  EXPECT_STREQ(to_string(GpuSplit::tensor), "tensor");
+  EXPECT_STREQ(to_string(GpuAccess::vectors), "vectors");
+}
+
+// Vectors only where every chunk is one aligned stretch in one unit.
+TEST(GpuPlan, AccessFollowsAddressesAndStrides) {
+  alignas(256) static std::byte memory[4096];
+  const auto access = [&](DType dtype, int64_t x_shift, int64_t codes_shift, int64_t columns,
+                          int64_t stride, const Recipe& recipe) {
+    const RowView x(TensorView::strided(memory + x_shift, dtype, {2, columns}, {stride, 1}));
+    const RowView codes(TensorView::contiguous(memory + codes_shift, DType::e4m3, {2, columns}));
+    const Recipe resolved = resolve(recipe);
+    return access_of(x, codes, ScaleGrid(resolved, 2, columns), resolved);
+  };
+  const auto yes = GpuAccess::vectors;
+  const auto no = GpuAccess::elements;
+  EXPECT_EQ(access(DType::bf16, 0, 0, 256, 256, per_group(128)), yes);
+  EXPECT_EQ(access(DType::f32, 0, 0, 256, 256, per_token()), yes);
+  EXPECT_EQ(access(DType::bf16, 16, 8, 256, 264, per_group(64)), yes);
+  EXPECT_EQ(access(DType::bf16, 0, 0, 256, 256, per_group(20)), no);   // a chunk of two groups
+  EXPECT_EQ(access(DType::bf16, 0, 0, 250, 256, per_group(128)), no);  // a chunk that ends early
+  EXPECT_EQ(access(DType::bf16, 2, 0, 256, 256, per_group(128)), no);
+  EXPECT_EQ(access(DType::bf16, 0, 4, 256, 256, per_group(128)), no);
+  EXPECT_EQ(access(DType::bf16, 0, 0, 256, 260, per_group(128)), no);
+  EXPECT_EQ(access(DType::f32, 8, 0, 256, 256, per_token()), no);
+  // With scales that are given a chunk may have several.
+  EXPECT_EQ(access(DType::bf16, 0, 0, 256, 256, with(per_group(20), ScaleSource::given)), yes);
+  // Heads: columns that lie side by side only by runs.
+  const RowView heads(
+      TensorView::strided(memory, DType::bf16, {2, 3, 64}, {1000, 64, 1}).as_rows({1}, {0, 2}));
+  const RowView codes(TensorView::contiguous(memory, DType::e4m3, {3, 128}));
+  const Recipe recipe = resolve(per_group(64));
+  EXPECT_EQ(access_of(heads, codes, ScaleGrid(recipe, 3, 128), recipe), no);
+}
+
+}  // namespace
+}  // namespace rowscale::plan
