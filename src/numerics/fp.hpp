@@ -49,12 +49,6 @@ ROWSCALE_HD float fma(float a, float b, float c) {
 ROWSCALE_HD float sqrt(float a) {
   return __fsqrt_rn(a);
 }
-ROWSCALE_HD double mul(double a, double b) {
-  return __dmul_rn(a, b);
-}
-ROWSCALE_HD double fma(double a, double b, double c) {
-  return __fma_rn(a, b, c);
-}
 #else
 ROWSCALE_HD uint32_t to_bits(float x) {
   return std::bit_cast<uint32_t>(x);
@@ -81,12 +75,6 @@ ROWSCALE_HD float fma(float a, float b, float c) {
 }
 ROWSCALE_HD float sqrt(float a) {
   return std::sqrt(a);
-}
-ROWSCALE_HD double mul(double a, double b) {
-  return a * b;
-}
-ROWSCALE_HD double fma(double a, double b, double c) {
-  return std::fma(a, b, c);
 }
 #endif
 

@@ -28,20 +28,12 @@ struct ScaleRule {
 
 // amax / MAX, correctly rounded, without the slow path of a division: a quotient corrected by its
 // own remainder (Markstein, "Computation of elementary functions on the IBM RISC System/6000
-// processor", 1990). In fp32 that holds from 2^-100 up and for 0, below in fp64, whose quotient is
-// then rounded once more without harm: an exact fp64 quotient stays exact, any other is further
-// from a midpoint than the fp64 error. Equal to the IEEE quotient for every float (scale_rule_test
-// goes through all).
+// processor", 1990). Equal to the IEEE quotient for 0, infinity and every amax from 2^-100 up;
+// between 0 and 2^-100 still less than 2^-108 (scale_rule_test goes through all floats).
 inline constexpr float kFastMaxQuotientLowest = 0x1p-100F;
 
 template <class F>
-ROWSCALE_HD float divide_by_max(float amax) {
-  if (amax < kFastMaxQuotientLowest && amax != 0.0F) {
-    constexpr double kMax = F::kMax;
-    constexpr double kReciprocal = 1.0 / kMax;
-    const double q = mul(double{amax}, kReciprocal);
-    return static_cast<float>(fma(fma(-q, kMax, double{amax}), kReciprocal, q));
-  }
+ROWSCALE_HD float fast_divide_by_max(float amax) {
   constexpr float kReciprocal = 1.0F / F::kMax;
   const float q = mul(amax, kReciprocal);
   const float corrected = fma(fma(-q, F::kMax, amax), kReciprocal, q);
@@ -66,34 +58,6 @@ ROWSCALE_HD float make_scale(const ScaleRule& rule, float amax) {
   if (rule.floor == FloorKind::scale) s = s > rule.floor_value ? s : rule.floor_value;
   if (rule.floor == FloorKind::if_zero && s == 0.0F) s = rule.floor_value;
   return rule.encoding == ScaleEncoding::f32 ? s : ue8m0_quotient_operand(ue8m0_round_up(s));
-}
-
-// The rule without a bound as numbers, so that a kernel takes no branch: each floor with the value
-// that changes nothing where the rule has another. Made by the host.
-struct ScaleFloors {
-  float least_amax;
-  float least_scale;
-  float zero_scale;  // what a scale of zero becomes
-
-  ScaleFloors() = default;
-  explicit ScaleFloors(const ScaleRule& rule)
-      : least_amax(rule.floor == FloorKind::amax ? rule.floor_value : 0.0F),
-        least_scale(rule.floor == FloorKind::scale ? rule.floor_value : 0.0F),
-        zero_scale(rule.floor == FloorKind::if_zero ? rule.floor_value : 0.0F) {}
-};
-
-// The scale before its encoding, in two steps: amax / MAX between them is the caller's. No operand
-// is NaN.
-ROWSCALE_HD float raise_to_floor(const ScaleFloors& floors, float amax) {
-  amax = max(amax, floors.least_amax);
-  // Where the floor of the scale decides anyway, a small amax need not be divided.
-  const bool floor_decides =
-      floors.least_scale >= kFastMaxQuotientLowest && amax < kFastMaxQuotientLowest;
-  return floor_decides ? 0.0F : amax;
-}
-ROWSCALE_HD float scale_above_floor(const ScaleFloors& floors, float s) {
-  s = max(s, floors.least_scale);
-  return s == 0.0F ? floors.zero_scale : s;
 }
 
 }  // namespace rowscale::numerics

@@ -27,17 +27,19 @@ GpuSplit split_of(const GpuProblem& p) {
                                                                                 : GpuSplit::groups;
 }
 
-// A small input passes through the second-level cache faster where its lines leave first: measured
-// on sm_90, 2 to 8 MB; above, the opposite (docs/performance.md).
-constexpr int64_t kMostStreamedBytes = int64_t{8} << 20;
+// Inputs of this size pass through the second-level cache faster where their lines leave first:
+// measured on sm_90; smaller and larger ones the opposite (docs/performance.md).
+constexpr int64_t kLeastStreamedBytes = int64_t{1} << 20;
+constexpr int64_t kMostStreamedBytes = int64_t{12} << 20;
 
 GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   GpuPlan plan;
   plan.split = split;
   plan.access = p.access;
   plan.scales = p.scales;
-  const bool is_small = p.rows * p.columns * (p.element_bytes + 1) <= kMostStreamedBytes;
-  plan.loads = is_small ? GpuLoads::streaming : GpuLoads::cached;
+  const int64_t bytes = p.rows * p.columns * (p.element_bytes + 1);
+  const bool is_streamed = bytes >= kLeastStreamedBytes && bytes <= kMostStreamedBytes;
+  plan.loads = is_streamed ? GpuLoads::streaming : GpuLoads::cached;
   return plan;
 }
 
@@ -104,30 +106,30 @@ GpuPlan tensor_plan(const GpuProblem& p) {
   return plan;
 }
 
-GpuPlan choose_groups(const GpuProblem& p, GroupsShape shape) {
-  // Few units: small blocks spread over more multiprocessors.
-  const int64_t threads = units_of(p) * shape.lanes;
-  const bool few = threads <= int64_t{p.multiprocessors} * 2 * kGroupsThreads;
-  return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads);
+// Two chunks a thread, the fewest lanes that hold the unit. Few units: small blocks, spread over
+// more multiprocessors.
+GpuPlan choose_groups(const GpuProblem& p) {
+  for (const GroupsShape& shape : kGroupsShapes) {
+    if ((shape.chunks != 2 && unit_chunks(p) != 1) || !fits(p, shape)) continue;
+    const bool few = units_of(p) * shape.lanes <= int64_t{p.multiprocessors} * 512;
+    return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads);
+  }
+  return {};  // not reached: the widest shape fits
+}
+
+// Fewer units than twice the multiprocessors: as many threads a unit as there can be. Otherwise two
+// chunks a thread, and four where the barrier of a block would wait for more than eight warps.
+GpuPlan choose_rows(const GpuProblem& p) {
+  const bool few = units_of(p) <= 2 * int64_t{p.multiprocessors};
+  const int least = few ? 1 : (unit_chunks(p) <= 512 ? 2 : 4);
+  for (const RowsShape& shape : kRowsShapes) {
+    if ((shape.chunks == 0 || shape.chunks >= least) && fits(p, shape)) return rows_plan(p, shape);
+  }
+  return {};  // not reached: the shape that reads twice fits everything
 }
 
 // Lanes of a warp for a unit up to this; a block of threads for a longer one.
 constexpr int64_t kMostGroupChunks = 64;
-
-GpuPlan choose(const GpuProblem& p) {
-  const int64_t n = unit_chunks(p);
-  if (n <= kMostGroupChunks) {
-    // Two chunks a thread, the fewest lanes that hold the unit.
-    for (const GroupsShape& shape : kGroupsShapes) {
-      if ((shape.chunks == 2 || n == 1) && fits(p, shape)) return choose_groups(p, shape);
-    }
-  }
-  // Two chunks a thread keep enough loads in flight and the fewest registers busy.
-  for (const RowsShape& shape : kRowsShapes) {
-    if (shape.chunks != 1 && fits(p, shape)) return rows_plan(p, shape);
-  }
-  return {};  // not reached: the shape that reads twice fits everything
-}
 
 }  // namespace
 
@@ -155,8 +157,8 @@ const char* to_string(GpuScales scales) {
   switch (scales) {
     case GpuScales::floats:
       return "floats";
-    case GpuScales::exponents:
-      return "exponents";
+    case GpuScales::powers:
+      return "powers";
     case GpuScales::general:
       return "general";
   }
@@ -176,13 +178,15 @@ std::string to_string(const GpuPlan& plan) {
 }
 
 GpuScales scales_of(const Recipe& recipe) {
-  const bool is_scaled = recipe.scale_source == ScaleSource::dynamic &&
-                         recipe.bound.kind == BoundKind::none &&
-                         recipe.quotient == Quotient::divide;
-  if (!is_scaled) return GpuScales::general;
-  const bool is_float =
-      recipe.encoding == ScaleEncoding::f32 || recipe.encoding == ScaleEncoding::ue8m0_f32;
-  return is_float ? GpuScales::floats : GpuScales::exponents;
+  // A smaller floor lets a scale leave the range of the fast quotient.
+  constexpr float kLeastAmax = 0x1p-64F;
+  const bool has_floor =
+      (recipe.floor.kind == FloorKind::amax || recipe.floor.kind == FloorKind::scale) &&
+      recipe.floor.value >= kLeastAmax;
+  const bool is_short = recipe.scale_source == ScaleSource::dynamic && has_floor &&
+                        recipe.bound.kind == BoundKind::none && recipe.quotient == Quotient::divide;
+  if (!is_short) return GpuScales::general;
+  return recipe.encoding == ScaleEncoding::f32 ? GpuScales::floats : GpuScales::powers;
 }
 
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
@@ -218,7 +222,7 @@ GpuPlan plan_gpu(const GpuProblem& p) {
     case GpuSplit::given:
       return elementwise_plan(p, GpuSplit::given);
     default:
-      return choose(p);
+      return unit_chunks(p) <= kMostGroupChunks ? choose_groups(p) : choose_rows(p);
   }
 }
 

@@ -28,9 +28,10 @@ enum class GpuSplit {
 // through any strides.
 enum class GpuAccess { vectors, elements };
 
-// How dynamic scales are made and stored. floats, exponents: without a bound, by which x / s is at
-// most MAX, as fp32 and as UE8M0 bytes (packed ones too). general: any rule, any encoding.
-enum class GpuScales { floats, exponents, general };
+// How dynamic scales are made and stored. floats, powers: the short ways of the common calls, with
+// f32 scales and with UE8M0 of any kind: one batch, no masks, x / s without a bound, and a floor
+// that keeps s where the fast quotient is valid. general: every rule, encoding, batch and mask.
+enum class GpuScales { floats, powers, general };
 
 // cached: as it comes. streaming: lines of the input are the first to leave the second-level cache.
 enum class GpuLoads { cached, streaming };
@@ -53,7 +54,7 @@ const char* to_string(GpuAccess access);
 const char* to_string(GpuScales scales);
 const char* to_string(GpuLoads loads);
 // "gpu split=groups access=vectors scales=floats loads=cached lanes=8 chunks=2 threads=256
-// blocks=2136"
+// blocks=2136 partials=0"
 std::string to_string(const GpuPlan& plan);
 
 struct GpuProblem {
@@ -72,7 +73,8 @@ struct GpuProblem {
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe);
 
-// What a recipe allows. Sources other than a plain tensor are served by `general`.
+// What a recipe allows, of one batch without masks. Sources other than a plain tensor are served by
+// `general`.
 GpuScales scales_of(const Recipe& recipe);
 
 GpuPlan plan_gpu(const GpuProblem& problem);
@@ -101,7 +103,7 @@ inline constexpr RowsShape kRowsShapes[] = {{1, 1024}, {2, 1024}, {4, 512}, {0, 
 // aim: few shapes serve.
 constexpr bool serves(GroupsShape shape, GpuAccess access) {
   return access == GpuAccess::vectors || shape.lanes * shape.chunks == 1 ||
-         (shape.lanes == 8 && shape.chunks == 2) || (shape.lanes == 32 && shape.chunks == 2);
+         shape.lanes * shape.chunks == 16 || shape.lanes * shape.chunks == 64;
 }
 constexpr bool serves(RowsShape shape, GpuAccess access) {
   return access == GpuAccess::vectors || shape.chunks == 4 || shape.chunks == 0;

@@ -118,6 +118,7 @@ class BasicScaleView {
                                                : byte_address(batch, row, column),
              byte);
   }
+  [[nodiscard]] ROWSCALE_HD ScaleEncoding encoding() const { return encoding_; }
   // `count` scales of a row.
   void store(Index batch, Index row, Index column, const float* values, Index count) const {
     if (element_bytes_ == 4 && column_stride_ == 1 && encoding_ != ScaleEncoding::ue8m0_packed) {

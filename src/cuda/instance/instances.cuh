@@ -28,8 +28,8 @@ class Instances {
     list.add_rows(std::make_index_sequence<std::size(plan::kRowsShapes)>());
     list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
     if constexpr (Scales::kScales == plan::GpuScales::general) {
-      list.add(plan::GpuSplit::given, 1, plan::kGivenChunks, &launch_given);
-      list.add(plan::GpuSplit::tensor, 1, plan::kGivenChunks, &launch_tensor);
+      list.add(plan::GpuSplit::given, {1, plan::kGivenChunks}, &launch_given);
+      list.add(plan::GpuSplit::tensor, {1, plan::kGivenChunks}, &launch_tensor);
     }
   }
 
@@ -38,7 +38,7 @@ class Instances {
 
   Instances(SourceName name, std::vector<Kernel>* kernels) : name_(name), kernels_(kernels) {}
 
-  void add(plan::GpuSplit split, int lanes, int chunks, Launcher launcher) {
+  void add(plan::GpuSplit split, plan::GroupsShape shape, Launcher launcher) {
     KernelKey key;
     key.source = name_.kind;
     key.input = name_.input;
@@ -46,8 +46,8 @@ class Instances {
     key.split = split;
     key.access = Source::Rows::kAccess;
     key.scales = Scales::kScales;
-    key.lanes = lanes;
-    key.chunks = chunks;
+    key.lanes = shape.lanes;
+    key.chunks = shape.chunks;
     kernels_->push_back({key, launcher});
   }
 
@@ -58,7 +58,7 @@ class Instances {
   template <plan::GroupsShape kShape>
   void add_groups_shape() {
     if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
-      add(plan::GpuSplit::groups, kShape.lanes, kShape.chunks, &launch_groups<kShape>);
+      add(plan::GpuSplit::groups, kShape, &launch_groups<kShape>);
     }
   }
   template <size_t... kIndex>
@@ -68,12 +68,12 @@ class Instances {
   template <plan::RowsShape kShape>
   void add_rows_shape() {
     if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
-      add(plan::GpuSplit::rows, 1, kShape.chunks, &launch_rows<kShape.chunks>);
+      add(plan::GpuSplit::rows, {1, kShape.chunks}, &launch_rows<kShape.chunks>);
     }
   }
   template <size_t... kIndex>
   void add_blocks(std::index_sequence<kIndex...>) {
-    (add(plan::GpuSplit::blocks, 1, plan::kBlocksShapes[kIndex],
+    (add(plan::GpuSplit::blocks, {1, plan::kBlocksShapes[kIndex]},
          &launch_blocks<plan::kBlocksShapes[kIndex]>),
      ...);
   }
@@ -122,7 +122,7 @@ void append_kernels(SourceName name, std::vector<Kernel>* kernels) {
   using Elements = SourceOf<ElementRows>;
   if constexpr (Vectors::kHasShortWays) {
     Instances<Vectors, FloatScales<F>, Codec<F>>::append(name, kernels);
-    Instances<Vectors, ExponentScales<F>, Codec<F>>::append(name, kernels);
+    Instances<Vectors, PowerScales<F>, Codec<F>>::append(name, kernels);
   }
   Instances<Vectors, GeneralScales<F>, Codec<F>>::append(name, kernels);
   Instances<Elements, GeneralScales<F>, Codec<F>>::append(name, kernels);

@@ -1,6 +1,8 @@
 // What the quantizing kernels are given, and the steps that all of them share.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/calls.hpp"
 #include "cuda/device/launch.cuh"
 #include "cuda/device/reduce.cuh"
@@ -53,11 +55,30 @@ class RowSet {
   const int32_t* counts_;
 };
 
+// One batch without masks.
+template <class Index>
+class AllRows {
+ public:
+  explicit AllRows(const plan::RowView& rows) : rows_(static_cast<Index>(rows.rows())) {}
+
+  using Place = typename RowSet<Index>::Place;
+  [[nodiscard]] __device__ __forceinline__ Place place(Index row) const { return {0, row}; }
+  [[nodiscard]] __device__ __forceinline__ bool exists(const Place& /*at*/) const { return true; }
+  [[nodiscard]] __device__ __forceinline__ Index rows_in_batch() const { return rows_; }
+  [[nodiscard]] __device__ __forceinline__ Index count(Index /*batch*/) const { return rows_; }
+  [[nodiscard]] __device__ __forceinline__ plan::RowMasks masks() const {
+    return plan::RowMasks::none;
+  }
+
+ private:
+  Index rows_;
+};
+
 // Blocks that a multiprocessor should have room for: loads in flight hide the memory's delay, and
 // registers are what limits them. For chunks of four registers; others are left to the compiler.
 template <class Source>
 constexpr int least_blocks(int threads, int chunks) {
-  const int most_threads = chunks <= 2 ? 2048 : (chunks <= 4 ? 1536 : 1024);
+  const int most_threads = chunks <= 2 ? 2048 : (chunks <= 4 ? 1280 : 1024);
   return sizeof(typename Source::Chunk) == 16 ? most_threads / threads : 1;
 }
 template <class Source, class Scales>
@@ -71,9 +92,12 @@ struct QuantizeArguments {
   using Index = typename Source::Index;
   using Chunk = typename Source::Chunk;
 
+  using Rows = std::conditional_t<Scales::kScales == plan::GpuScales::general, RowSet<Index>,
+                                  AllRows<Index>>;
+
   Source source;
   typename Source::Rows codes;
-  RowSet<Index> rows;
+  Rows rows;
   plan::BasicScaleView<Index> scales;
   Scales rule;
   uint32_t nan_xor;
@@ -104,7 +128,7 @@ struct QuantizeArguments {
   // A group of a row or the whole row: columns [begin, end), none where it does not exist.
   struct Unit {
     Index row;
-    typename RowSet<Index>::Place at;
+    typename Rows::Place at;
     Index scale_column;
     Index begin;
     Index end;
@@ -141,20 +165,30 @@ struct QuantizeArguments {
     bool is_mine;
   };
 
-  // Divides, encodes and stores chunk[k] at place(k), and the scale with the pads that follow it.
-  // What is rare is one call at the end, of which no register has to wait.
+  // Divides, encodes and stores chunk[k] at place(k), and the scale. True where something rare is
+  // left for finish_unit.
   template <class Codec, int kChunks, class PlaceOf>
-  __device__ __forceinline__ void store_unit(const Chunk (&chunk)[kChunks], const Divisor& divisor,
+  __device__ __forceinline__ bool store_unit(const Chunk (&chunk)[kChunks], const Divisor& divisor,
                                              const PlaceOf& place, const ScalePlace& at) const {
     const bool is_fast = divisor.division == Division::fast;
     if (__builtin_expect(is_fast, 1)) {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) store_fast<Codec>(chunk[k], divisor, place(k));
     }
-    const bool has_pads = at.is_mine && scales.has_pads_after(at.row, at.column);
     if (at.is_mine) Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
-    if (__builtin_expect(!is_fast || has_pads, 0)) {
-      finish_unit<Codec, kChunks>(divisor, place, at, has_pads);
+    return !is_fast || (at.is_mine && scales.has_pads_after(at.row, at.column));
+  }
+
+  // Codes of scales that do not divide fast, from elements that are read again; the pads that
+  // follow the scale. A call at a kernel's end, for which no register has to wait.
+  template <class Codec, int kChunks, class PlaceOf>
+  __device__ __noinline__ void finish_unit(Divisor divisor, PlaceOf place, ScalePlace at) const {
+    if (divisor.division != Division::fast) {
+#pragma unroll 1
+      for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
+    }
+    if (at.is_mine && scales.has_pads_after(at.row, at.column)) {
+      scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
     }
   }
 
@@ -191,16 +225,6 @@ struct QuantizeArguments {
     Source::values(chunk, v);
     divide_in_turn(v, divisor);
     codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
-  }
-  // Codes of scales that do not divide fast, from elements that are read again; pads.
-  template <class Codec, int kChunks, class PlaceOf>
-  __device__ __noinline__ void finish_unit(Divisor divisor, PlaceOf place, ScalePlace at,
-                                           bool has_pads) const {
-    if (divisor.division != Division::fast) {
-#pragma unroll 1
-      for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
-    }
-    if (has_pads) scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
   }
 };
 

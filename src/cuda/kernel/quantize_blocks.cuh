@@ -92,7 +92,9 @@ __global__ void __launch_bounds__(plan::kBlocksThreads,
     const Divisor divisor = a.call.rule.divisor(max_of_block(amax.value(), scratch));
 
     // Encode and store
-    a.call.template store_unit<Codec>(chunk, divisor, place, scale_place);
+    if (a.call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
+      a.call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
+    }
   } else {
     const Index chunks = tile.rows * a.chunks_in_tile_row.divisor();
     for (Index i = first; i < chunks; i += kStep) amax.raise(a.call.load(a.place(tile, i)));

@@ -49,7 +49,7 @@ struct ElementwiseArguments {
 
 template <class Source, class Scales, class Codec>
 __global__ void __launch_bounds__(plan::kGivenThreads,
-                                  least_blocks<Source>(plan::kGivenThreads, 2 * plan::kGivenChunks))
+                                  least_blocks<Source>(plan::kGivenThreads, plan::kGivenChunks))
     quantize_given(const __grid_constant__ ElementwiseArguments<Source, Scales> a) {
   using Index = typename Source::Index;
   constexpr Index kStep = plan::kGivenThreads;

@@ -11,6 +11,7 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
                                   least_blocks_of_short_way<Source, Scales>(plan::kGroupsThreads,
                                                                             kChunks))
     quantize_groups(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
+  using Arguments = QuantizeArguments<Source, Scales>;
   using Index = typename Source::Index;
   const auto lane = static_cast<Index>(threadIdx.x % kLanes);
   const auto unit_in_block = static_cast<Index>(threadIdx.x / kLanes);
@@ -20,7 +21,7 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
   const auto unit = call.unit(block_index<Index>() * units_in_block + unit_in_block);
   const auto place = [=](int k) {
     const Index column = unit.begin + (lane + k * kLanes) * plan::kChunk;
-    return typename QuantizeArguments<Source, Scales>::Place{unit.row, column, unit.end - column};
+    return typename Arguments::Place{unit.row, column, unit.end - column};
   };
 
   // Load
@@ -37,9 +38,11 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
   const Divisor divisor = call.rule.divisor(max_of_lanes<kLanes>(amax.value()));
 
   // Encode and store
-  call.template store_unit<Codec>(
-      chunk, divisor, place,
-      {unit.at.batch, unit.at.row, unit.scale_column, lane == 0 && unit.end > 0});
+  const typename Arguments::ScalePlace scale_place{unit.at.batch, unit.at.row, unit.scale_column,
+                                                   lane == 0 && unit.end > 0};
+  if (call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
+    call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
+  }
 }
 
 }  // namespace rowscale::cuda

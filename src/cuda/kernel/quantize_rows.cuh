@@ -47,7 +47,9 @@ __global__ void __launch_bounds__(
     const Divisor divisor = call.rule.divisor(max_of_block(amax.value(), scratch));
 
     // Encode and store
-    call.template store_unit<Codec>(chunk, divisor, place, scale_place);
+    if (call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
+      call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
+    }
   } else {
     const Index chunks = (unit.end - first + step - 1) / step;
     for (Index k = 0; k < chunks; ++k) amax.raise(call.load(place(k)));

@@ -28,8 +28,7 @@ class VectorRows {
   template <class T>
   __device__ __forceinline__ void store(Index row, Index column, Index count,
                                         const Words<plan::kChunk * sizeof(T)>& words) const {
-    if (count <= 0) return;
-    store_words(address(row, column, sizeof(T)), words);
+    if (count > 0) store_words(address(row, column, sizeof(T)), words);
   }
 
  private:

@@ -1,8 +1,8 @@
 // From an amax, or a scale that is given, to what the elements are divided by and what is stored.
 //
-// Three ways to a dynamic scale, from plan::GpuScales: FloatScales and ExponentScales for rules
-// without a bound, straight code for the common recipes; GeneralScales for every rule and encoding.
-// All give the same bits where more than one serves.
+// Three ways to a dynamic scale, from plan::GpuScales: FloatScales and PowerScales, straight code
+// for the common calls; GeneralScales for every other. All give the same bits where more than one
+// serves.
 #pragma once
 
 #include "cuda/calls.hpp"
@@ -41,7 +41,7 @@ inline __device__ __noinline__ float divide_slowly(float x, float y) {
   return numerics::div(x, y);
 }
 
-// A scale that no quotient exceeds MAX by.
+// A scale from an amax: no quotient exceeds MAX.
 __device__ __forceinline__ Divisor make_scaled_divisor(float s) {
   const bool is_valid = numerics::fast_quotient_is_valid(s);
   const bool is_fast = is_valid || s == numerics::infinity();
@@ -111,30 +111,40 @@ __device__ __forceinline__ void divide_given(float (&x)[plan::kChunk], const Div
   }
 }
 
+// A floor and no bound: numerics::make_scale without a branch. The floor keeps s above the least
+// scale of the fast quotient, so that only huge scales need another division.
 template <class F>
-class ScaledRule {
+class FlooredRule {
  public:
-  explicit ScaledRule(const Recipe& recipe)
-      : floors_(scale_rule(recipe)), is_ue8m0_(recipe.encoding != ScaleEncoding::f32) {}
+  explicit FlooredRule(const Recipe& recipe)
+      : least_amax_(recipe.floor.kind == FloorKind::amax ? recipe.floor.value : 0.0F),
+        least_scale_(recipe.floor.kind == FloorKind::scale ? recipe.floor.value : 0.0F) {}
 
-  // numerics::make_scale.
-  [[nodiscard]] __device__ __forceinline__ Divisor divisor(float amax) const {
-    amax = numerics::raise_to_floor(floors_, amax);
-    float s = numerics::scale_above_floor(floors_, numerics::divide_by_max<F>(amax));
-    if (is_ue8m0_) s = numerics::ue8m0_quotient_operand(numerics::ue8m0_round_up(s));
-    return make_scaled_divisor(s);
+ protected:
+  [[nodiscard]] __device__ __forceinline__ float scale(float amax) const {
+    return fmaxf(numerics::fast_divide_by_max<F>(fmaxf(amax, least_amax_)), least_scale_);
+  }
+  static __device__ __forceinline__ Divisor divisor_of(float s) {
+    const bool is_valid = s <= numerics::kFastQuotientHighest;
+    const bool is_infinite = s == numerics::infinity();
+    return {s,
+            {is_infinite ? 0.0F : s, is_valid ? reciprocal_of_valid(s) : 0.0F},
+            is_valid || is_infinite ? Division::fast : Division::exact};
   }
 
  private:
-  numerics::ScaleFloors floors_;
-  bool is_ue8m0_;
+  float least_amax_;
+  float least_scale_;
 };
 
 template <class F>
-class FloatScales : public ScaledRule<F> {
+class FloatScales : public FlooredRule<F> {
  public:
   static constexpr plan::GpuScales kScales = plan::GpuScales::floats;
-  using ScaledRule<F>::ScaledRule;
+  using FlooredRule<F>::FlooredRule;
+  [[nodiscard]] __device__ __forceinline__ Divisor divisor(float amax) const {
+    return this->divisor_of(this->scale(amax));
+  }
   template <class Index>
   static __device__ __forceinline__ void store(const plan::BasicScaleView<Index>& scales,
                                                Index batch, Index row, Index column, float s) {
@@ -143,15 +153,23 @@ class FloatScales : public ScaledRule<F> {
 };
 
 template <class F>
-class ExponentScales : public ScaledRule<F> {
+class PowerScales : public FlooredRule<F> {
  public:
-  static constexpr plan::GpuScales kScales = plan::GpuScales::exponents;
-  using ScaledRule<F>::ScaledRule;
-  // A power of two or infinity: the exponent field is the byte.
+  static constexpr plan::GpuScales kScales = plan::GpuScales::powers;
+  using FlooredRule<F>::FlooredRule;
+  [[nodiscard]] __device__ __forceinline__ Divisor divisor(float amax) const {
+    const uint8_t byte = numerics::ue8m0_round_up(this->scale(amax));
+    return this->divisor_of(numerics::ue8m0_quotient_operand(byte));
+  }
+  // A normal power of two or infinity: the exponent field is the byte.
   template <class Index>
   static __device__ __forceinline__ void store(const plan::BasicScaleView<Index>& scales,
                                                Index batch, Index row, Index column, float s) {
-    scales.store_exponent(batch, row, column, static_cast<uint8_t>(numerics::to_bits(s) >> 23));
+    if (scales.encoding() == ScaleEncoding::ue8m0_f32) {
+      scales.store_float(batch, row, column, s);
+    } else {
+      scales.store_exponent(batch, row, column, static_cast<uint8_t>(numerics::to_bits(s) >> 23));
+    }
   }
 };
 
