@@ -246,10 +246,12 @@ def tests(preset, exclude=(), only=()):
 
 
 def check_golden():
-    # With the tools' Python: the model needs numpy and ml_dtypes.
-    status, log = run("golden", [tool("python"), "tests/golden/make_golden.py", "--check"])
-    if status != 0:
-        raise Failed("the committed files are not what the model gives", log)
+    # With the tools' Python: the models need numpy and ml_dtypes.
+    for name, script in (("golden", ["tests/golden/make_golden.py", "--check"]),
+                         ("casts", ["tests/checkpoint/check_casts.py"])):
+        status, log = run(name, [tool("python"), "-B", *script])
+        if status != 0:
+            raise Failed("the committed files are not what the model gives", log)
 
 
 class Report:
