@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Makes data/casts_*.safetensors: what llm-compressor's oneshot, without data, makes of small weights.
 
-Needs an environment of its own with the pinned versions below; the files it made are kept, so that
-tests need none of it. Each file holds, for one dtype: `NAME.input`, and for each strategy
-`NAME.STRATEGY.codes` and `NAME.STRATEGY.scale`.
+Needs the environment of `scripts/install-deps --readers`; the files are kept, so that tests need none
+of it. Each holds, for one dtype: NAME.input, and for each strategy NAME.STRATEGY.codes and
+NAME.STRATEGY.scale.
 
-    python -m venv V && V/bin/pip install torch==2.11.0 llmcompressor==0.13.0 safetensors==0.8.0 ml_dtypes==0.6.0
-    V/bin/python make_cast_golden.py [--check]
+    "$(scripts/install-deps --readers-path)/bin/python" tests/checkpoint/make_cast_golden.py [--check]
 """
 
 import argparse
