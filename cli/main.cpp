@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   CLI::App app("FP8 quantization for LLM inference", "rowscale");
   app.set_version_flag("--version", std::string(version()));
   app.require_subcommand(1);
+  add_quantize(&app);
   CLI::App* bench = app.add_subcommand("bench", "Measure speed on this machine");
   bench->require_subcommand(1);
   add_bench_quantize(bench);
