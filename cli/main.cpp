@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   add_bench_quantize(bench);
   add_bench_dequantize(bench);
   add_inspect(&app);
+  add_verify(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

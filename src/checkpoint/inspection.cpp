@@ -108,8 +108,9 @@ Inspection inspect(Model& model) {
   }
   out.types.reserve(types.size());
   for (const auto& [type, share] : types) out.types.push_back(share);
-  std::stable_sort(out.types.begin(), out.types.end(),
-                   [](const TypeShare& a, const TypeShare& b) { return a.bytes > b.bytes; });
+  std::sort(out.types.begin(), out.types.end(), [](const TypeShare& a, const TypeShare& b) {
+    return std::tie(b.bytes, a.type) < std::tie(a.bytes, b.type);
+  });
   out.groups.reserve(groups.size());
   for (const auto& [key, group] : groups) {
     const auto& [pattern, type, shape] = key;

@@ -22,6 +22,7 @@ from weights import BF16, F16, F32
 CONVERTIBLE = {
     "llama": lambda: models.llama(shards=3),
     "llama_single": models.llama,
+    "llama_even": lambda: models.llama(shards=2, intermediate_size=768),  # blocks that divide
     "llama_tied": lambda: models.llama(tie_word_embeddings=True),
     "llama_duplicate_head": models.llama_duplicate_head,
     "llama_f16": lambda: models.llama(dtype=F16),
@@ -33,6 +34,7 @@ CONVERTIBLE = {
     "mixtral": moe_models.mixtral,
     "qwen2_moe": moe_models.qwen2_moe,
     "qwen3_moe": moe_models.qwen3_moe,
+    "qwen3_moe_even": lambda: moe_models.qwen3_moe(256),
     "llama4": moe_models.llama4,
     "qwen3_vl_moe": moe_models.qwen3_vl_moe,
     "qwen3_5_moe": moe_models.qwen3_5_moe,

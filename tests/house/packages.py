@@ -15,7 +15,7 @@ def array(name):
 def main():
     problems = []
     names = array("packages") + array("tools")
-    readers = array("readers")  # an environment of its own: may name a tool again
+    readers = array("readers") + array("old_readers")  # environments of their own: may name one again
     problems += [f"{SCRIPT}: {name} stands twice" for name in set(names) if names.count(name) > 1]
     problems += [f"{SCRIPT}: {tool} has no version" for tool in array("tools") + readers if "==" not in tool]
 
