@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   bench->require_subcommand(1);
   add_bench_quantize(bench);
   add_bench_dequantize(bench);
+  add_inspect(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -29,6 +29,7 @@ class Tensor:
     make: object  # () -> array
     fused: str | None = None  # weights of one name here are merged by readers
     parts: object = None  # SPLIT: array -> {name of the output weight: [out, in] array}
+    is_linear: bool = False  # readers would expect it quantized, unless `ignore` names it
 
 
 @dataclasses.dataclass
@@ -50,6 +51,11 @@ class Model:
 
     def keep(self, name, *shape, make=weights.weight, dtype=None):
         self.add(name, shape, Fate.KEEP, make, dtype=dtype)
+
+    def leave(self, name, *shape):
+        """A linear layer, or what readers take for one, that stays as it is."""
+        self.keep(name, *shape)
+        self.tensors[-1].is_linear = True
 
     def norm(self, name, size):
         self.keep(name + ".weight", size, make=weights.norm)
@@ -130,7 +136,7 @@ def decoder(config, block, prefix="model", bias=False, **keywords):
         block(model, layer, at)
     model.norm(f"{prefix}.norm", hidden)
     if not config.get("tie_word_embeddings"):
-        model.keep("lm_head.weight", text["vocab_size"], hidden)
+        model.leave("lm_head.weight", text["vocab_size"], hidden)
     return model
 
 

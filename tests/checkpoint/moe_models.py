@@ -1,9 +1,10 @@
 """Generated mixtures of experts: one weight an expert, or all of a layer stacked in one tensor."""
 
+import dataclasses
 import functools
 
 import weights
-from models import Fate, Model, Tensor, decoder, llama_config, mlp
+from models import Fate, Model, decoder, llama_config, mlp
 
 
 def mixtral():
@@ -19,7 +20,7 @@ def mixtral():
     def block(model, _, at):
         hidden, inner = config["hidden_size"], config["intermediate_size"]
         at += ".block_sparse_moe"
-        model.keep(f"{at}.gate.weight", 4, hidden)
+        model.leave(f"{at}.gate.weight", 4, hidden)
         for expert in range(4):
             w = f"{at}.experts.{expert}"
             model.linear(f"{w}.w1", inner, hidden, fused=f"{w}.gate_up")
@@ -51,11 +52,11 @@ def qwen2_moe():
     def block(model, _, at):
         at += ".mlp"
         hidden = config["hidden_size"]
-        model.keep(f"{at}.gate.weight", 4, hidden)
+        model.leave(f"{at}.gate.weight", 4, hidden)
         for expert in range(4):
             mlp(model, f"{at}.experts.{expert}", hidden, config["moe_intermediate_size"])
         mlp(model, f"{at}.shared_expert", hidden, config["shared_expert_intermediate_size"])
-        model.keep(f"{at}.shared_expert_gate.weight", 1, hidden)
+        model.leave(f"{at}.shared_expert_gate.weight", 1, hidden)
 
     return decoder(config, block, bias=True, shards=2)
 
@@ -67,7 +68,7 @@ def qwen3_moe():
         hidden = config["hidden_size"]
         model.norm(f"{at}.self_attn.q_norm", config["head_dim"])
         model.norm(f"{at}.self_attn.k_norm", config["head_dim"])
-        model.keep(f"{at}.mlp.gate.weight", 4, hidden)
+        model.leave(f"{at}.mlp.gate.weight", 4, hidden)
         for expert in range(4):
             mlp(model, f"{at}.mlp.experts.{expert}", hidden, config["moe_intermediate_size"])
 
@@ -87,17 +88,8 @@ def joined_transposed(at, stack):
     return out
 
 
-def interleaved_transposed(at, stack):
-    """[E, H, 2I], gate in the even columns (gpt-oss)."""
-    out = {}
-    for e, expert in enumerate(stack):
-        out[f"{at}.experts.{e}.gate_proj.weight"] = expert[:, 0::2].T
-        out[f"{at}.experts.{e}.up_proj.weight"] = expert[:, 1::2].T
-    return out
-
-
 def joined(at, stack):
-    """[E, 2I, H], gate in the first half (Qwen3.5-MoE, Gemma-4, Granite-MoE)."""
+    """[E, 2I, H], gate in the first half (Qwen3.5-MoE, Gemma-4)."""
     inner = stack.shape[1] // 2
     out = {}
     for e, expert in enumerate(stack):
@@ -134,7 +126,7 @@ def llama4():
 
     def block(model, _, at):
         at, hidden = at + ".feed_forward", text["hidden_size"]
-        model.keep(f"{at}.router.weight", EXPERTS, hidden)
+        model.leave(f"{at}.router.weight", EXPERTS, hidden)
         stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), joined_transposed, at)
         stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
         mlp(model, f"{at}.shared_expert", hidden, INNER)
@@ -146,7 +138,7 @@ def llama4():
 def rename(model, old, new):
     for i, tensor in enumerate(model.tensors):
         if tensor.name == old:
-            model.tensors[i] = Tensor(new, tensor.shape, tensor.fate, tensor.make)
+            model.tensors[i] = dataclasses.replace(tensor, name=new)
     return model
 
 
@@ -162,17 +154,17 @@ def qwen3_vl_moe():
 
     def block(model, _, at):
         at, hidden = at + ".mlp", text["hidden_size"]
-        model.keep(f"{at}.gate.weight", EXPERTS, hidden)
+        model.leave(f"{at}.gate.weight", EXPERTS, hidden)
         stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), joined_transposed, at)
         stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
 
     model = decoder(config, block, prefix="model.language_model", shards=2)
     vision = "model.visual.blocks.0"
     model.keep("model.visual.patch_embed.proj.weight", 64, 3, 2, 4, 4)
-    model.keep(f"{vision}.attn.qkv.weight", 192, 64)
-    model.keep(f"{vision}.attn.proj.weight", 64, 64)
-    model.keep(f"{vision}.mlp.linear_fc1.weight", 128, 64)
-    model.keep("model.visual.merger.linear_fc1.weight", 256, 256)
+    model.leave(f"{vision}.attn.qkv.weight", 192, 64)
+    model.leave(f"{vision}.attn.proj.weight", 64, 64)
+    model.leave(f"{vision}.mlp.linear_fc1.weight", 128, 64)
+    model.leave("model.visual.merger.linear_fc1.weight", 256, 256)
     return model
 
 
@@ -188,7 +180,7 @@ def qwen3_5_moe():
 
     def block(model, _, at):
         at, hidden = at + ".mlp", text["hidden_size"]
-        model.keep(f"{at}.gate.weight", EXPERTS, hidden)
+        model.leave(f"{at}.gate.weight", EXPERTS, hidden)
         stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, 2 * INNER, hidden), joined, at)
         stack(model, f"{at}.experts.down_proj", (EXPERTS, hidden, INNER), down, at)
 
@@ -196,7 +188,7 @@ def qwen3_5_moe():
 
 
 def gpt_oss():
-    """Published as MXFP4; fine-tuned ones as bf16 stacks with biases."""
+    """Stacks with biases, gate and up interleaved: no reader takes experts of this type one by one."""
     config = llama_config(
         architectures=["GptOssForCausalLM"],
         model_type="gpt_oss",
@@ -209,10 +201,10 @@ def gpt_oss():
 
     def block(model, _, at):
         at, hidden = at + ".mlp", config["hidden_size"]
-        model.keep(f"{at}.router.weight", EXPERTS, hidden)
+        model.leave(f"{at}.router.weight", EXPERTS, hidden)
         model.keep(f"{at}.router.bias", EXPERTS, make=weights.norm)
-        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), interleaved_transposed, at)
-        stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
+        model.leave(f"{at}.experts.gate_up_proj", EXPERTS, hidden, 2 * INNER)
+        model.leave(f"{at}.experts.down_proj", EXPERTS, INNER, hidden)
         model.keep(f"{at}.experts.gate_up_proj_bias", EXPERTS, 2 * INNER, make=weights.norm)
         model.keep(f"{at}.experts.down_proj_bias", EXPERTS, hidden, make=weights.norm)
 
@@ -220,6 +212,7 @@ def gpt_oss():
 
 
 def granite_moe():
+    """Stacks that readers split by themselves, and have no scales for."""
     config = llama_config(
         architectures=["GraniteMoeForCausalLM"],
         model_type="granitemoe",
@@ -231,9 +224,9 @@ def granite_moe():
 
     def block(model, _, at):
         at, hidden = at + ".block_sparse_moe", config["hidden_size"]
-        model.keep(f"{at}.router.layer.weight", EXPERTS, hidden)
-        stack(model, f"{at}.input_linear.weight", (EXPERTS, 2 * INNER, hidden), joined, at)
-        stack(model, f"{at}.output_linear.weight", (EXPERTS, hidden, INNER), down, at)
+        model.leave(f"{at}.router.layer.weight", EXPERTS, hidden)
+        model.leave(f"{at}.input_linear.weight", EXPERTS, 2 * INNER, hidden)
+        model.leave(f"{at}.output_linear.weight", EXPERTS, hidden, INNER)
 
     return decoder(config, block)
 
@@ -244,9 +237,9 @@ def unknown_stack():
 
     def block(model, _, at):
         at, hidden = at + ".mlp", config["hidden_size"]
-        model.keep(f"{at}.gate.weight", EXPERTS, hidden)
-        model.keep(f"{at}.experts.gate_up_proj", EXPERTS, hidden, hidden)
-        model.keep(f"{at}.experts.down_proj", EXPERTS, 128, hidden)
+        model.leave(f"{at}.gate.weight", EXPERTS, hidden)
+        model.leave(f"{at}.experts.gate_up_proj", EXPERTS, hidden, hidden)
+        model.leave(f"{at}.experts.down_proj", EXPERTS, 128, hidden)
 
     return decoder(config, block)
 
@@ -290,9 +283,9 @@ def deepseek(model, linear):
         if layer == config["num_hidden_layers"]:
             model.norm(f"{at}.enorm", hidden)
             model.norm(f"{at}.hnorm", hidden)
-            model.keep(f"{at}.eh_proj.weight", hidden, 2 * hidden)
+            model.leave(f"{at}.eh_proj.weight", hidden, 2 * hidden)
             model.keep(f"{at}.embed_tokens.weight", config["vocab_size"], hidden)
-            model.keep(f"{at}.shared_head.head.weight", config["vocab_size"], hidden)
+            model.leave(f"{at}.shared_head.head.weight", config["vocab_size"], hidden)
             model.norm(f"{at}.shared_head.norm", hidden)
         model.norm(f"{at}.input_layernorm", hidden)
         a = f"{at}.self_attn"
@@ -307,7 +300,7 @@ def deepseek(model, linear):
         m = f"{at}.mlp"
         blocks = [(m, 704)]
         if layer >= config["first_k_dense_replace"]:
-            model.keep(f"{m}.gate.weight", 4, hidden)
+            model.leave(f"{m}.gate.weight", 4, hidden)
             model.keep(f"{m}.gate.e_score_correction_bias", 4, dtype=weights.F32, make=weights.norm)
             blocks = [(f"{m}.experts.{e}", 128) for e in range(4)] + [(f"{m}.shared_experts", 128)]
         for name, inner in blocks:
@@ -315,7 +308,7 @@ def deepseek(model, linear):
             linear(model, f"{name}.up_proj", inner, hidden, fused=f"{name}.gate_up")
             linear(model, f"{name}.down_proj", hidden, inner)
     model.norm("model.norm", hidden)
-    model.keep("lm_head.weight", config["vocab_size"], hidden)
+    model.leave("lm_head.weight", config["vocab_size"], hidden)
     return model
 
 
@@ -343,8 +336,8 @@ def llava():
     model.keep(f"{tower}.embeddings.patch_embedding.weight", 64, 3, 14, 14)
     model.keep(f"{tower}.embeddings.position_embedding.weight", 50, 64)
     for part, shape in {"self_attn.q_proj": (64, 64), "mlp.fc1": (128, 64), "mlp.fc2": (64, 128)}.items():
-        model.keep(f"{tower}.encoder.layers.0.{part}.weight", *shape)
+        model.leave(f"{tower}.encoder.layers.0.{part}.weight", *shape)
         model.keep(f"{tower}.encoder.layers.0.{part}.bias", shape[0], make=weights.norm)
-    model.keep("multi_modal_projector.linear_1.weight", 256, 64)
-    model.keep("multi_modal_projector.linear_2.weight", 256, 256)
+    model.leave("multi_modal_projector.linear_1.weight", 256, 64)
+    model.leave("multi_modal_projector.linear_2.weight", 256, 256)
     return model

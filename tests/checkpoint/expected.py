@@ -1,0 +1,58 @@
+"""What a converter is to write for a generated model: every tensor, by the model of the casts."""
+
+import numpy as np
+
+import block_fp8
+import cast_model
+from models import Fate
+from weights import BF16, F32
+
+STRATEGY = {"fp8-dynamic": "channel", "fp8-block": "block", "fp8-tensor": "tensor"}
+
+
+def tensors(model, scheme, numerics):
+    """name -> array; the source's tensors are made once each."""
+    source = {t.name: t for t in model.tensors}
+    linear, out = {}, {}
+    for t in model.tensors:
+        array = t.make()
+        if t.fate is Fate.KEEP:
+            out[t.name] = array
+        elif t.fate is Fate.QUANTIZE:
+            linear[t.name] = (array, t.fused)
+        elif t.fate is Fate.SPLIT:
+            for name, part in t.parts(array).items():
+                linear[name] = (part, None if ".down_proj." in name else name.rsplit(".", 2)[0])
+        elif t.fate is Fate.PASS and t.name.endswith(".weight"):
+            scales = source[t.name + "_scale_inv"].make()
+            if scheme == "fp8-block":
+                out[t.name] = array
+                out[t.name + "_scale"] = scales if scales.dtype == BF16 else scales.astype(F32)
+            else:
+                linear[t.name] = (dequantized(array, scales, numerics), t.fused)
+    quantize(linear, STRATEGY[scheme], numerics, out)
+    return out
+
+
+def dequantized(codes, scales, numerics):
+    if numerics == "compressed-tensors":
+        return block_fp8.dequantized(codes, scales)
+    spread = cast_model.spread(scales.astype(F32), "block", codes.shape)
+    return codes.astype(F32) * spread
+
+
+def quantize(linear, strategy, numerics, out):
+    shared = {}
+    if strategy == "tensor":
+        for array, fused in linear.values():
+            if fused:
+                amax = cast_model.amax(array, "tensor")
+                shared[fused] = np.maximum(shared.get(fused, amax), amax)
+    for name, (array, fused) in linear.items():
+        codes, scale = cast_model.CASTS[numerics](array, strategy, shared.get(fused))
+        out[name], out[name + "_scale"] = codes, scale
+
+
+def ignored(model):
+    """Names of the modules that the list `ignore` holds, in some order."""
+    return {t.name.removesuffix(".weight") for t in model.tensors if t.is_linear}
