@@ -22,6 +22,8 @@ enum class GateUp {
 
 struct StackFamily {
   std::string_view model_type;
+  std::string_view gate_up_name;  // how the tensors' names end
+  std::string_view down_name;
   Orientation orientation;
   GateUp gate_up;
 };
@@ -32,7 +34,7 @@ enum class StackPart { gate_up, down };
 struct ExpertStack {
   StackFamily family;
   StackPart part;
-  std::string_view experts;  // "model.layers.0.mlp.experts", a part of the tensor's name
+  std::string experts;  // "model.layers.0.mlp.experts": what the written names begin with
   int64_t count = 0;
   int64_t in = 0;
   int64_t out = 0;  // of one projection: gate and up have as many each

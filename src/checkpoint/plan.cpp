@@ -144,8 +144,8 @@ class Planner {
   }
 
   bool matches_stack(std::string_view name) {
-    const std::string_view experts = parent_of(name);
     const auto stack = expert_stack(plan_.traits.model_type, name, entry_shape(name));
+    const std::string experts = stack ? stack->experts : std::string(parent_of(name));
     bool any = patterns_.match(module_of(name));
     any = patterns_.match(experts) || any;
     if (!stack) return any;
@@ -275,7 +275,7 @@ class Planner {
   std::string group_key(const TensorPlan& tensor) const {
     const TensorEntry& e = entry(tensor);
     if (const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape)) {
-      return std::string(stack->experts) + "#experts";
+      return stack->experts + "#experts";
     }
     if (e.shape.size() != 2 || !e.name.ends_with(".weight")) return {};
     return decision_group(module_of(e.name));
@@ -333,8 +333,10 @@ class Planner {
       const TensorEntry& e = entry(tensor);
       if (!belongs_in_ignore(tensor.reason)) continue;
       if (looks_like_stack(e.name, e.shape)) {
-        plan_.ignore.emplace_back(e.name.ends_with(".weight") ? module_of(e.name)
-                                                              : parent_of(e.name));
+        const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
+        plan_.ignore.emplace_back(stack                         ? stack->experts
+                                  : e.name.ends_with(".weight") ? std::string(module_of(e.name))
+                                                                : std::string(parent_of(e.name)));
       } else if (e.shape.size() == 2 && e.name.ends_with(".weight")) {
         plan_.ignore.emplace_back(module_of(e.name));
         has_head = has_head || last_part(module_of(e.name)) == "lm_head";

@@ -63,10 +63,7 @@ void warn_of_blocks(const Model& model, Plan* plan) {
             parallel_of(part.module) == Parallel::columns ? plan->block_rows : plan->block_columns;
         if (!share || (share->share != 0 && share->share % block == 0)) continue;
         // On one GPU only merged weights meet at a border inside a block.
-        if (gpus == 1 &&
-            (parallel_of(part.module) != Parallel::columns || scale_group(part.module).empty())) {
-          continue;
-        }
+        if (gpus == 1 && !is_followed_in_its_group(part.module)) continue;
         if (count++ == 0) {
           example = fmt::format("{}: {} / {} is no multiple of {}", part.module, share->size, gpus,
                                 block);
