@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "checkpoint/compare.hpp"
+#include "checkpoint/failure.hpp"
 #include "checkpoint/record.hpp"
 #include "checkpoint/verify_config.hpp"
 #include "checkpoint/verify_files.hpp"

@@ -68,7 +68,7 @@ def deepseek_fp8(encoding="f32", **changes):
         model.add(weight, shape, Fate.PASS, lambda *_: part()[0], fused=fused)
         model.add(f"{weight}_scale_inv", grid, Fate.PASS, lambda *_: part()[1].astype(how.dtype))
 
-    deepseek(model, linear)
+    deepseek(model, linear, linear)
     # Half of the scales move to the end: another shard than their weights.
     late = [t for i, t in enumerate(model.tensors) if t.name.endswith("_scale_inv") and i % 4 < 2]
     model.tensors = [t for t in model.tensors if t not in late] + late

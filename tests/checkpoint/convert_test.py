@@ -77,7 +77,8 @@ class Bytes(Case):
                 config = json.loads((out / "config.json").read_text())
                 ignore = config["quantization_config"]["ignore"]
                 self.assertEqual(len(ignore), len(set(ignore)))
-                self.assertEqual(set(ignore), expected.ignored(model))
+                self.assertEqual(expected.ignored(model) - set(ignore), set())
+                self.assertEqual(set(ignore) - expected.ignored(model) - expected.kept(model), set())
                 shards = sorted(p.name for p in out.glob("*.safetensors"))
                 self.assertEqual(shards, sorted(p.name for p in self.source.glob("*.safetensors")))
                 for shard in shards:
@@ -104,7 +105,7 @@ class Folder(Case):
         model = make_checkpoints.CONVERTIBLE["llama_edges"]()
         make_checkpoints.write(self.source, model)
         self.convert("--scheme", "fp8-dynamic")
-        before, after = model.text(), (self.out / "config.json").read_text(newline="")
+        before, after = model.text(), (self.out / "config.json").read_bytes().decode()
         prefix = os.path.commonprefix([before, after])
         rest = before[len(prefix) :]
         self.assertTrue(after.endswith(rest))
@@ -217,12 +218,12 @@ class Options(Case):
         for pattern in ("model.layers.9.mlp.down_proj", "re:(", "re:.*mlp.gate", "re:.*q_proj$"):
             done = self.convert("--scheme", "fp8-dynamic", "--ignore", pattern, code=2)
             self.assertFalse(self.out.exists(), pattern)
-            self.assertIn(pattern.removeprefix("re:")[:8], done.stderr)
+            self.assertIn("--ignore", done.stderr)
 
     def test_unknown_stack_is_reported(self):
         make_checkpoints.write(self.source, make_checkpoints.CONVERTIBLE["unknown_stack"]())
         done = self.convert("--scheme", "fp8-dynamic")
-        self.assertIn("model.layers.0.mlp.experts.gate_up_proj", done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"experts stacked in a way that is not known .* \d+\.\d %")
         self.convert("--scheme", "fp8-dynamic", "--strict", out=self.folder / "strict", code=1)
 
     def test_wrong_arguments(self):

@@ -54,5 +54,19 @@ def quantize(linear, strategy, numerics, out):
 
 
 def ignored(model):
-    """Names of the modules that the list `ignore` holds, in some order."""
-    return {t.name.removesuffix(".weight") for t in model.tensors if t.is_linear}
+    """Names of the modules that the list `ignore` has to hold. A parameter of its own, as stacks of
+    experts are, belongs to the module before its last dot; a tied head has no tensor, but a module."""
+    names = {
+        t.name.removesuffix(".weight") for t in model.tensors if t.is_linear and t.name.endswith(".weight")
+    }
+    names |= {
+        t.name.rpartition(".")[0] for t in model.tensors if t.is_linear and not t.name.endswith(".weight")
+    }
+    return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
+
+
+def kept(model):
+    """Names of the modules whose weights stay as they are, linear or not."""
+    return {
+        t.name.removesuffix(".weight") for t in model.tensors if t.fate is Fate.KEEP and len(t.shape) == 2
+    }

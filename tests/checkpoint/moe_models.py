@@ -255,10 +255,15 @@ def unknown_stack():
 
 def deepseek_bf16():
     """DeepSeek-V3: MLA, one dense layer, a multi-token-prediction layer behind the last one."""
-    return deepseek(
-        Model(deepseek_config()),
-        lambda model, name, rows, columns, fused=None: model.linear(name, rows, columns, fused),
-    )
+
+    def linear(model, name, rows, columns, fused=None):
+        model.linear(name, rows, columns, fused)
+
+    def prediction(model, name, rows, columns, fused=None):
+        del fused
+        model.leave(f"{name}.weight", rows, columns)
+
+    return deepseek(Model(deepseek_config()), linear, prediction)
 
 
 def deepseek_config(**changes):
@@ -283,13 +288,16 @@ def deepseek_config(**changes):
     )
 
 
-def deepseek(model, linear):
+def deepseek(model, linear, prediction):
+    """linear and prediction: (model, name, rows, columns, fused) of a layer, and of the prediction layer,
+    which targets serve as the source has it."""
     config = model.config
     hidden, heads = config["hidden_size"], config["num_attention_heads"]
     model.keep("model.embed_tokens.weight", config["vocab_size"], hidden)
     for layer in range(config["num_hidden_layers"] + 1):
         at = f"model.layers.{layer}"
         if layer == config["num_hidden_layers"]:
+            linear = prediction
             model.norm(f"{at}.enorm", hidden)
             model.norm(f"{at}.hnorm", hidden)
             model.leave(f"{at}.eh_proj.weight", hidden, 2 * hidden)
