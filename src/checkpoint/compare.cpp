@@ -21,7 +21,9 @@ class Acquired {
     for (TensorFile& file : model_.shards()) require_readable(file.acquire());
   }
   Acquired(const Acquired&) = delete;
+  Acquired(Acquired&&) = delete;
   Acquired& operator=(const Acquired&) = delete;
+  Acquired& operator=(Acquired&&) = delete;
   ~Acquired() {
     for (TensorFile& file : model_.shards()) file.release();
   }

@@ -119,12 +119,13 @@ void StripComparer::compare_copy(ComparedStrip* strip, const TensorPlan& tensor)
   }
 }
 
-bool StripComparer::has_the_form(ComparedStrip* strip, const Weight& weight) const {
+std::optional<StripComparer::Pair> StripComparer::find_pair(ComparedStrip* strip,
+                                                            const Weight& weight) const {
   const auto codes = result_.find(strip->name);
   const auto scales = result_.find(strip->name + "_scale");
   if (!codes || !scales) {
     strip->problem = codes ? "its scale is missing" : "is missing";
-    return false;
+    return std::nullopt;
   }
   const auto fits = [&](Place place, StoredType type, const std::vector<int64_t>& shape) {
     const TensorEntry& got = result_.entry(place);
@@ -133,18 +134,22 @@ bool StripComparer::has_the_form(ComparedStrip* strip, const Weight& weight) con
                                  shape_text(shape), to_string(got.type), shape_text(got.shape));
     return false;
   };
-  return fits(*codes, StoredType::f8_e4m3, {weight.part.rows, weight.part.columns}) &&
-         fits(*scales, scale_type(plan_, weight.stored),
-              scale_shape(plan_, weight.part.rows, weight.part.columns));
+  if (!fits(*codes, StoredType::f8_e4m3, {weight.part.rows, weight.part.columns}) ||
+      !fits(*scales, scale_type(plan_, weight.stored),
+            scale_shape(plan_, weight.part.rows, weight.part.columns))) {
+    return std::nullopt;
+  }
+  return Pair{*codes, *scales};
 }
 
 void StripComparer::compare_cast(ComparedStrip* strip) const {
   const Task& task = strip->strip.task;
   strip->name = task.weight->part.module + ".weight";
   strip->error.module = task.weight->part.module;
-  if (!has_the_form(strip, *task.weight)) return;
-  read_codes(strip, *result_.find(strip->name));
-  read_scales(strip, *result_.find(strip->name + "_scale"));
+  const std::optional<Pair> pair = find_pair(strip, *task.weight);
+  if (!pair) return;
+  read_codes(strip, pair->codes);
+  read_scales(strip, pair->scales);
   const auto scale_bytes =
       static_cast<size_t>(bits_per_element(scale_type(plan_, task.weight->stored)) / 8);
   strip->error.different_codes =

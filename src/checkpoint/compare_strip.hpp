@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,12 @@ class StripComparer {
  private:
   void compare_copy(ComparedStrip* strip, const TensorPlan& tensor) const;
   void compare_cast(ComparedStrip* strip) const;
-  bool has_the_form(ComparedStrip* strip, const Weight& weight) const;
+  // Where the weight's codes and scales lie; empty: not there, or of another form.
+  struct Pair {
+    Place codes;
+    Place scales;
+  };
+  std::optional<Pair> find_pair(ComparedStrip* strip, const Weight& weight) const;
   void read_codes(ComparedStrip* strip, Place place) const;
   void read_scales(ComparedStrip* strip, Place place) const;
   void add_errors(ComparedStrip* strip) const;

@@ -94,7 +94,7 @@ void verify_group(const json& group, const std::string& where, Check* check) {
   }
   for (const char* part : {"weights", "input_activations"}) {
     const auto args = group.find(part);
-    const std::string at = where + "." + part;
+    const std::string at = fmt::format("{}.{}", where, part);
     if (args == group.end() || !args->is_object()) {
       check->add_problem(at + ": expected an object, got none");
     } else if (part == std::string_view("weights")) {
@@ -131,7 +131,7 @@ Check verify_config(const json& config) {
     return check;
   }
   for (const auto& [name, group] : groups->items()) {
-    verify_group(group, where + ".config_groups." + name, &check);
+    verify_group(group, fmt::format("{}.config_groups.{}", where, name), &check);
   }
   return check;
 }
