@@ -253,6 +253,11 @@ void TargetFolder::finish(const std::vector<std::string>& last) {
   sync_folder(parent_);
 }
 
+void TargetFolder::discard() const {
+  std::error_code ignored;
+  fs::remove_all(work_, ignored);
+}
+
 int64_t TargetFolder::free_bytes() const {
   struct statvfs info = {};
   if (statvfs(parent_.c_str(), &info) != 0) fail_output(parent_, "its free space is not known");

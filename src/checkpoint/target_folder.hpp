@@ -32,6 +32,9 @@ class TargetFolder {
   // they are moved one by one.
   void finish(const std::vector<std::string>& last);
 
+  // Removes the working folder and all in it.
+  void discard() const;
+
   // Of the file system of the target: bytes that may be written, and those of `work` that an
   // unfinished conversion takes up already.
   int64_t free_bytes() const;
