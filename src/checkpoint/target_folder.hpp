@@ -29,7 +29,7 @@ class TargetFolder {
   static bool is_ours(const std::string& name);  // of the working folder's own files
 
   // Puts the complete folder in its place. `last`: the files to be moved last, in this order, where
-  // they are moved one by one.
+  // they are moved one by one; empty names are passed over.
   void finish(const std::vector<std::string>& last);
 
   // Removes the working folder and all in it.
