@@ -12,6 +12,7 @@ inline ExitCode exit_code_of(checkpoint::FailureKind kind) {
       return ExitCode::check;
     case checkpoint::FailureKind::usage:
       return ExitCode::usage;
+    case checkpoint::FailureKind::data:
     case checkpoint::FailureKind::input:
       return ExitCode::input;
     case checkpoint::FailureKind::output:

@@ -67,6 +67,12 @@ class Converter {
     return Outcome::done;
   }
 
+  // What no run can continue.
+  void discard() {
+    journal_.reset();
+    target_.discard();
+  }
+
  private:
   bool writes_card() const { return request_.card == Card::write; }
   bool is_base_card(const std::string& name) const { return writes_card() && name == kReadme; }
@@ -389,7 +395,13 @@ class Converter {
 }  // namespace
 
 Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener) {
-  return Converter(model, plan, request, listener).run();
+  Converter converter(model, plan, request, listener);
+  try {
+    return converter.run();
+  } catch (const Failure& failure) {
+    if (failure.kind() == FailureKind::data) converter.discard();
+    throw;
+  }
 }
 
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {

@@ -16,6 +16,7 @@ namespace rowscale::checkpoint {
 enum class FailureKind {
   check,   // something that was asked to hold does not
   usage,   // arguments, or a target that is in the way
+  data,    // a number that cannot be quantized: as input, and no use to continue
   input,   // unreadable, malformed, unsupported, already quantized, nothing to quantize
   output,  // no room, quota, I/O error
 };
@@ -37,6 +38,11 @@ template <class... Args>
 template <class... Args>
 [[noreturn]] void refuse_usage(fmt::format_string<Args...> format, Args&&... args) {
   throw Failure(FailureKind::usage, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void refuse_data(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(FailureKind::data, fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Of the safetensors reader.

@@ -34,8 +34,9 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override {
     if (!in_map()) return other("a string");
     if (!is_plain_name(value) || !std::string_view(value).ends_with(kSuffix)) {
-      return fail(fmt::format("tensor {}: expected the plain name of a .safetensors file, got {}",
-                              shown(tensor_), shown(value)));
+      return fail(fmt::format(
+          "weight_map: tensor {}: expected the plain name of a .safetensors file, got {}",
+          shown(tensor_), shown(value)));
     }
     const auto [at, is_new] = shards_.try_emplace(value, static_cast<uint32_t>(shards_.size()));
     out_->tensors.push_back({out_->names.keep(tensor_), at->second});
@@ -96,7 +97,8 @@ class IndexHandler : public nlohmann::json_sax<nlohmann::json> {
       return fail(fmt::format("weight_map: expected an object, got {}", came));
     }
     if (depth_ >= 2 && key_ == "weight_map") {
-      return fail(fmt::format("tensor {}: expected a file name, got {}", shown(tensor_), came));
+      return fail(
+          fmt::format("weight_map: tensor {}: expected a file name, got {}", shown(tensor_), came));
     }
     return true;
   }

@@ -109,6 +109,13 @@ bool Patterns::match(std::string_view module) {
   return any;
 }
 
+std::string_view Patterns::fitting(std::string_view module) const {
+  for (const auto& pattern : patterns_) {
+    if (pattern->fits(module)) return pattern->text;
+  }
+  return {};
+}
+
 void Patterns::require_all_used() const {
   for (const auto& pattern : patterns_) {
     if (pattern->used) continue;

@@ -20,6 +20,9 @@ class Patterns {
   // Whether any fits; notes which have.
   bool match(std::string_view module);
 
+  // The first that fits; empty: none does.
+  std::string_view fitting(std::string_view module) const;
+
   // Throws Failure(usage) where one has fitted nothing so far.
   void require_all_used() const;
 

@@ -145,7 +145,7 @@ class Planner {
 
   bool matches_stack(std::string_view name) {
     const auto stack = expert_stack(plan_.traits.model_type, name, entry_shape(name));
-    const std::string experts = stack ? stack->experts : std::string(parent_of(name));
+    const std::string_view experts = parent_of(name);
     bool any = patterns_.match(module_of(name));
     any = patterns_.match(experts) || any;
     if (!stack) return any;
@@ -181,7 +181,7 @@ class Planner {
     }
     if (!from_fp8()) {
       refuse_input(
-          "tensor {}: FP8 in a model without a quantization_config: expected the size of its "
+          "tensor {}: F8_E4M3 in a model without a quantization_config: expected the size of its "
           "blocks in config.json (weight_block_size), which is never guessed",
           shown(e.name));
     }
@@ -275,7 +275,7 @@ class Planner {
   std::string group_key(const TensorPlan& tensor) const {
     const TensorEntry& e = entry(tensor);
     if (const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape)) {
-      return stack->experts + "#experts";
+      return std::string(stack->experts) + "#experts";
     }
     if (e.shape.size() != 2 || !e.name.ends_with(".weight")) return {};
     return decision_group(module_of(e.name));
@@ -301,9 +301,11 @@ class Planner {
     }
     for (const auto& [key, group] : groups) {
       if (group.quantized == nullptr || group.requested == nullptr) continue;
-      refuse_usage("--ignore: fits {}, but not {}, which readers merge with it: take both or none",
-                   shown(module_of(entry(*group.requested).name)),
-                   shown(module_of(entry(*group.quantized).name)));
+      const std::string_view requested = module_of(entry(*group.requested).name);
+      refuse_usage(
+          "--ignore {}: fits {}, but not {}, which readers merge with it: take both or none",
+          shown(patterns_.fitting(requested)), shown(requested),
+          shown(module_of(entry(*group.quantized).name)));
     }
     for (TensorPlan& tensor : plan_.tensors) {
       if (tensor.action != Action::quantize) continue;
@@ -327,17 +329,33 @@ class Planner {
     }
   }
 
+  // Readers know experts by the names that they have one by one.
+  void ignore_stack(const TensorEntry& e) {
+    const std::string_view module = module_of(e.name);
+    const std::string_view experts = parent_of(module);
+    const bool gate_up = last_part(module) == "gate_up_proj";
+    if (!gate_up && last_part(module) != "down_proj") {
+      plan_.ignore.emplace_back(module);
+      return;
+    }
+    plan_.ignore.emplace_back(experts);
+    for (int64_t i = 0; i < e.shape[0]; ++i) {
+      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
+        if (!gate_up && projection == std::string_view("up_proj")) continue;
+        plan_.ignore.push_back(fmt::format("{}.{}.{}", experts, i, projection));
+      }
+    }
+  }
+
   void make_ignore_list() {
     bool has_head = false;
     for (const TensorPlan& tensor : plan_.tensors) {
       const TensorEntry& e = entry(tensor);
       if (!belongs_in_ignore(tensor.reason)) continue;
       if (looks_like_stack(e.name, e.shape)) {
-        const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
-        plan_.ignore.emplace_back(stack                         ? stack->experts
-                                  : e.name.ends_with(".weight") ? std::string(module_of(e.name))
-                                                                : std::string(parent_of(e.name)));
-      } else if (e.shape.size() == 2 && e.name.ends_with(".weight")) {
+        ignore_stack(e);
+      } else if (e.shape.size() == 2 && e.name.ends_with(".weight") &&
+                 last_part(module_of(e.name)).find("embed") == std::string_view::npos) {
         plan_.ignore.emplace_back(module_of(e.name));
         has_head = has_head || last_part(module_of(e.name)) == "lm_head";
       }
@@ -424,7 +442,6 @@ std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry)
   }
   std::vector<WeightPart> out;
   const int64_t projections = stack->part == StackPart::gate_up ? 2 : 1;
-  const bool interleaved = projections == 2 && stack->family.gate_up == GateUp::interleaved;
   const int64_t all_out = projections * stack->out;
   for (int64_t expert = 0; expert < stack->count; ++expert) {
     for (int64_t p = 0; p < projections; ++p) {
@@ -438,8 +455,8 @@ std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry)
       const bool out_first = stack->family.orientation == Orientation::out_in;
       const int64_t step = out_first ? stack->in : 1;  // from one output to the next
       part.column_stride = out_first ? 1 : all_out;
-      part.row_stride = interleaved ? 2 * step : step;
-      part.begin = expert * all_out * stack->in + p * (interleaved ? step : stack->out * step);
+      part.row_stride = step;
+      part.begin = expert * all_out * stack->in + p * stack->out * step;
       out.push_back(std::move(part));
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "checkpoint/fused_group.hpp"
 
@@ -102,16 +103,21 @@ void warn_of_odd_sizes(const Model& model, Plan* plan) {
 
 void warn_of_stacks(const Model& model, Plan* plan) {
   if (plan->unknown_stack_bytes == 0) return;
-  const auto first =
-      std::find_if(plan->tensors.begin(), plan->tensors.end(),
-                   [](const auto& tensor) { return tensor.reason == Reason::unknown_stack; });
+  constexpr size_t kNamed = 4;
+  std::vector<std::string_view> names;
+  size_t count = 0;
+  for (const TensorPlan& tensor : plan->tensors) {
+    if (tensor.reason != Reason::unknown_stack) continue;
+    if (count++ < kNamed) names.push_back(model.entry(tensor.source).name);
+  }
   plan->warnings.push_back(
-      fmt::format("{:.1f} % of the weight bytes are experts stacked in one tensor ({}), in an "
-                  "order that is not "
-                  "known for model type \"{}\": left alone",
+      fmt::format("{:.1f} % of the weight bytes are experts stacked in one tensor, in an order "
+                  "that is not known "
+                  "for model type \"{}\": left alone: {}{}",
                   100.0 * static_cast<double>(plan->unknown_stack_bytes) /
                       static_cast<double>(plan->source_bytes),
-                  model.entry(first->source).name, plan->traits.model_type));
+                  plan->traits.model_type, fmt::join(names, ", "),
+                  count > kNamed ? fmt::format(" and {} more", count - kNamed) : ""));
 }
 
 }  // namespace

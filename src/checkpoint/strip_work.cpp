@@ -35,17 +35,16 @@ void require(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
-// to[r][k] = from[k][r * step], elements of type Bits; `width` elements in a row of `from`.
+// to[r][k] = from[k][r], elements of type Bits.
 template <class Bits>
-void transpose(const std::byte* from, int64_t width, int64_t step, int64_t rows, int64_t columns,
-               std::byte* to) {
+void transpose(const std::byte* from, int64_t rows, int64_t columns, std::byte* to) {
   constexpr int64_t kTile = 32;  // lines of both sides stay in the first-level cache
   for (int64_t k0 = 0; k0 < columns; k0 += kTile) {
     for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
       for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
         for (int64_t k = k0; k < std::min(k0 + kTile, columns); ++k) {
           std::memcpy(to + (r * columns + k) * int64_t{sizeof(Bits)},
-                      from + (k * width + r * step) * int64_t{sizeof(Bits)}, sizeof(Bits));
+                      from + (k * rows + r) * int64_t{sizeof(Bits)}, sizeof(Bits));
         }
       }
     }
@@ -102,7 +101,7 @@ std::vector<float> widened_scales(const TensorEntry& entry, const std::vector<st
       out[i] = numerics::ue8m0_decode(static_cast<uint8_t>(bytes[i]));
     }
     if (!std::isfinite(out[i])) {
-      refuse_input("tensor {}: expected finite scales, got {} at {}", shown(entry.name), out[i], i);
+      refuse_data("tensor {}: expected finite scales, got {} at {}", shown(entry.name), out[i], i);
     }
   }
   return out;
@@ -130,11 +129,10 @@ void StripWork::read_rectangle(Strip* strip) const {
     require_readable(file.read(base + elements * element, count * element, to));
   };
   if (part.column_stride != 1) {  // one piece a column, in which the rows are side by side
-    const int64_t width = (task.rows - 1) * part.row_stride + 1;
-    std::byte* to = room(&strip->in, task.columns * width * element);
+    std::byte* to = room(&strip->in, task.columns * task.rows * element);
     for (int64_t k = 0; k < task.columns; ++k) {
-      read_at(task.row * part.row_stride + (task.column + k) * part.column_stride, width,
-              to + k * width * element);
+      read_at(task.row + (task.column + k) * part.column_stride, task.rows,
+              to + k * task.rows * element);
     }
     return;
   }
@@ -156,11 +154,10 @@ const void* StripWork::in_order(Strip* strip) const {
   if (part.column_stride == 1) return strip->in.data();
   const int64_t element = bits_per_element(task.weight->stored) / 8;
   std::byte* to = room(&strip->work, task.rows * task.columns * element);
-  const int64_t width = (task.rows - 1) * part.row_stride + 1;
   if (element == 2) {
-    transpose<uint16_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
+    transpose<uint16_t>(strip->in.data(), task.rows, task.columns, to);
   } else {
-    transpose<uint32_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
+    transpose<uint32_t>(strip->in.data(), task.rows, task.columns, to);
   }
   return to;
 }
@@ -245,14 +242,14 @@ void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const 
                                 static_cast<size_t>(task.rows * task.columns));
   if (nan != nullptr) {
     const int64_t at = static_cast<const std::byte*>(nan) - strip->codes.data();
-    refuse_input("tensor {}: expected finite numbers, got none at row {}, column {} of {}",
-                 shown(entry.name), task.row + at / task.columns, task.column + at % task.columns,
-                 weight.part.module);
+    refuse_data("tensor {}: expected finite numbers, got none at row {}, column {} of {}",
+                shown(entry.name), task.row + at / task.columns, task.column + at % task.columns,
+                weight.part.module);
   }
   for (int64_t i = 0; i < count; ++i) {
     if (is_finite(stored_scale, strip->scales.data() + i * scale_bytes)) continue;
-    refuse_input("tensor {}: expected finite numbers, got an infinite one in rows {} to {} of {}",
-                 shown(entry.name), task.row, task.row + task.rows - 1, weight.part.module);
+    refuse_data("tensor {}: expected finite numbers, got an infinite one in rows {} to {} of {}",
+                shown(entry.name), task.row, task.row + task.rows - 1, weight.part.module);
   }
 }
 

@@ -216,7 +216,7 @@ void TargetFolder::move_up(const std::vector<std::string>& last) const {
   sync_folder(out_);
   std::error_code error;
   for (const std::string& name : last) {
-    if (fs::exists(fs::path(work_) / name, error)) move(name);
+    if (!name.empty() && fs::exists(fs::path(work_) / name, error)) move(name);
   }
   sync_folder(out_);
   fs::remove_all(work_, error);
@@ -251,6 +251,11 @@ void TargetFolder::finish(const std::vector<std::string>& last) {
     fs::remove_all(old, error);
   }
   sync_folder(parent_);
+}
+
+void TargetFolder::discard() const {
+  std::error_code ignored;
+  fs::remove_all(work_, ignored);
 }
 
 int64_t TargetFolder::free_bytes() const {

@@ -29,8 +29,11 @@ class TargetFolder {
   static bool is_ours(const std::string& name);  // of the working folder's own files
 
   // Puts the complete folder in its place. `last`: the files to be moved last, in this order, where
-  // they are moved one by one.
+  // they are moved one by one; empty names are passed over.
   void finish(const std::vector<std::string>& last);
+
+  // Removes the working folder and all in it.
+  void discard() const;
 
   // Of the file system of the target: bytes that may be written, and those of `work` that an
   // unfinished conversion takes up already.
