@@ -78,7 +78,8 @@ class Bytes(Case):
                 ignore = config["quantization_config"]["ignore"]
                 self.assertEqual(len(ignore), len(set(ignore)))
                 self.assertEqual(expected.ignored(model) - set(ignore), set())
-                self.assertEqual(set(ignore) - expected.ignored(model) - expected.kept(model), set())
+                for module in set(ignore) - expected.ignored(model):
+                    self.assertTrue(expected.may_be_ignored(model, module), module)
                 shards = sorted(p.name for p in out.glob("*.safetensors"))
                 self.assertEqual(shards, sorted(p.name for p in self.source.glob("*.safetensors")))
                 for shard in shards:

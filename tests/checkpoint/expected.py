@@ -65,8 +65,13 @@ def ignored(model):
     return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
 
 
-def kept(model):
-    """Names of the modules whose weights stay as they are, linear or not."""
-    return {
-        t.name.removesuffix(".weight") for t in model.tensors if t.fate is Fate.KEEP and len(t.shape) == 2
-    }
+def may_be_ignored(model, module):
+    """Whether a module stays as it is, linear or not; experts of a stack that is left alone have names
+    of their own in readers."""
+    for t in model.tensors:
+        name = t.name.removesuffix(".weight")
+        if t.fate is Fate.KEEP and len(t.shape) == 2 and module == name:
+            return True
+        if t.fate is Fate.KEEP and len(t.shape) == 3 and module.startswith(name.rpartition(".")[0]):
+            return True
+    return False

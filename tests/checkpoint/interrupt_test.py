@@ -58,7 +58,11 @@ class Case(unittest.TestCase):
 
     def start(self, source, *options, **keywords):
         return subprocess.Popen(
-            self.command(source, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **keywords
+            self.command(source, *options),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **keywords,
         )
 
     def wanted(self, source, scheme):
@@ -121,9 +125,7 @@ class Kills(Case):
                 self.assertFalse(self.out.exists())
                 command = said.strip().splitlines()[-1].partition("To continue: ")[2].split()
                 self.assertEqual(command[:2], ["rowscale", "quantize"])
-                again = subprocess.run(
-                    [ROWSCALE, *command[1:]], capture_output=True, text=True, check=False
-                )
+                again = subprocess.run([ROWSCALE, *command[1:]], capture_output=True, text=True, check=False)
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assert_complete(source, "fp8-block")
                 shutil.rmtree(self.out)
@@ -147,7 +149,7 @@ class Kills(Case):
         self.stop_early(source, "--scheme", "fp8-tensor")
         self.run_to(2, source, "--scheme", "fp8-tensor")  # without --resume: in the way
         for options, word in (
-            (("--scheme", "fp8-block"), "scheme: was \"fp8-tensor\", is \"fp8-block\""),
+            (("--scheme", "fp8-block"), 'scheme: was "fp8-tensor", is "fp8-block"'),
             (("--scheme", "fp8-tensor", "--numerics", "precise"), "numerics"),
             (("--scheme", "fp8-tensor", "--ignore", "re:.*down_proj"), "ignore"),
             (("--scheme", "fp8-tensor", "--card"), "card"),
@@ -155,7 +157,9 @@ class Kills(Case):
             self.assertIn(word, self.run_to(2, source, *options, "--resume").stderr)
         shard = source / "model.safetensors"
         os.utime(shard, ns=(1, 1))
-        self.assertIn("source.model.safetensors", self.run_to(2, source, "--scheme", "fp8-tensor", "--resume").stderr)
+        self.assertIn(
+            "source.model.safetensors", self.run_to(2, source, "--scheme", "fp8-tensor", "--resume").stderr
+        )
 
     def test_a_damaged_part_is_made_anew(self):
         """As after a power failure that lost what the journal promised."""

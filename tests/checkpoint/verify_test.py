@@ -77,7 +77,7 @@ class Sound(Case):
             "llama_f32",
             "qwen2",
             "llama4",
-            "gpt_oss",
+            "qwen3_5_moe",
             "deepseek_fp8_ue8m0",
         ):
             model = make_checkpoints.CONVERTIBLE[kind]()
