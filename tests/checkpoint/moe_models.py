@@ -89,8 +89,17 @@ def joined_transposed(at, stack):
     return out
 
 
+def interleaved_transposed(at, stack):
+    """[E, H, 2I], gate in the even columns (gpt-oss)."""
+    out = {}
+    for e, expert in enumerate(stack):
+        out[f"{at}.experts.{e}.gate_proj.weight"] = expert[:, 0::2].T
+        out[f"{at}.experts.{e}.up_proj.weight"] = expert[:, 1::2].T
+    return out
+
+
 def joined(at, stack):
-    """[E, 2I, H], gate in the first half (Qwen3.5-MoE, Gemma-4)."""
+    """[E, 2I, H], gate in the first half (Qwen3.5-MoE, Gemma-4, Granite-MoE)."""
     inner = stack.shape[1] // 2
     out = {}
     for e, expert in enumerate(stack):
@@ -189,7 +198,7 @@ def qwen3_5_moe():
 
 
 def gpt_oss():
-    """Stacks with biases, gate and up interleaved: left alone, because no reader takes them apart."""
+    """Published as MXFP4; fine-tuned ones as bf16 stacks with biases, gate and up interleaved."""
     config = llama_config(
         architectures=["GptOssForCausalLM"],
         model_type="gpt_oss",
@@ -204,8 +213,8 @@ def gpt_oss():
         at, hidden = at + ".mlp", config["hidden_size"]
         model.leave(f"{at}.router.weight", EXPERTS, hidden)
         model.keep(f"{at}.router.bias", EXPERTS, make=weights.norm)
-        model.leave(f"{at}.experts.gate_up_proj", EXPERTS, hidden, 2 * INNER)
-        model.leave(f"{at}.experts.down_proj", EXPERTS, INNER, hidden)
+        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), interleaved_transposed, at)
+        stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
         model.keep(f"{at}.experts.gate_up_proj_bias", EXPERTS, 2 * INNER, make=weights.norm)
         model.keep(f"{at}.experts.down_proj_bias", EXPERTS, hidden, make=weights.norm)
 
@@ -213,7 +222,6 @@ def gpt_oss():
 
 
 def granite_moe():
-    """Stacks that readers take apart by themselves, and have no scales for: left alone."""
     config = llama_config(
         architectures=["GraniteMoeForCausalLM"],
         model_type="granitemoe",
@@ -226,8 +234,8 @@ def granite_moe():
     def block(model, _, at):
         at, hidden = at + ".block_sparse_moe", config["hidden_size"]
         model.leave(f"{at}.router.layer.weight", EXPERTS, hidden)
-        model.leave(f"{at}.input_linear.weight", EXPERTS, 2 * INNER, hidden)
-        model.leave(f"{at}.output_linear.weight", EXPERTS, hidden, INNER)
+        stack(model, f"{at}.input_linear.weight", (EXPERTS, 2 * INNER, hidden), joined, at)
+        stack(model, f"{at}.output_linear.weight", (EXPERTS, hidden, INNER), down, at)
 
     return decoder(config, block)
 
