@@ -13,6 +13,7 @@
 #include "checkpoint/failure.hpp"
 #include "checkpoint/model.hpp"
 #include "checkpoint/plan.hpp"
+#include "checkpoint_failure.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
 #include "json_lines.hpp"
@@ -95,6 +96,13 @@ void say_plan(const checkpoint::Model& model, const checkpoint::Plan& plan, cons
     std::fprintf(stderr, "rowscale: warning: %s\n", warning.c_str());
   }
   std::fflush(stdout);
+}
+
+void print_error(ExitCode code, const std::string& message) {
+  nlohmann::ordered_json line = json_line("error");
+  line["exit_code"] = static_cast<int>(code);
+  line["message"] = message;
+  print(dump(line) + "\n");
 }
 
 void quantize(Arguments args) {
@@ -200,7 +208,17 @@ void add_quantize(CLI::App* app) {
                     "Write a model card; the original becomes README.base.md");
   command->add_flag("--json", args->json, "One JSON object a line on stdout");
   command->add_flag("--quiet", args->quiet, "No progress, no summary");
-  command->callback([args] { quantize(*args); });
+  command->callback([args] {
+    try {
+      quantize(*args);
+    } catch (const checkpoint::Failure& failure) {
+      if (args->json) print_error(exit_code_of(failure.kind()), failure.what());
+      throw;
+    } catch (const Failure& failure) {
+      if (args->json) print_error(failure.code(), failure.what());
+      throw;
+    }
+  });
 }
 
 }  // namespace rowscale::cli

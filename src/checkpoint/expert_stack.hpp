@@ -1,12 +1,11 @@
-// Experts that lie in one tensor, by model type: which way round they are. The shape cannot tell: a
-// square matrix looks the same either way. In all of them gate comes before up. Types whose experts
-// no reader takes one by one (gpt-oss with its interleaved gate and up and its biases, Granite) are
-// not here and so left alone.
+// Experts that lie in one tensor, by model type: which way round, and where gate and up are. The
+// shape cannot tell: a square matrix looks the same either way.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace rowscale::checkpoint {
@@ -16,9 +15,17 @@ enum class Orientation {
   in_out,  // [experts, in, out]
 };
 
+enum class GateUp {
+  joined,       // all of gate, then all of up
+  interleaved,  // gate and up alternate
+};
+
 struct StackFamily {
   std::string_view model_type;
+  std::string_view gate_up_name;  // how the tensors' names end
+  std::string_view down_name;
   Orientation orientation;
+  GateUp gate_up;
 };
 
 // Which parts of an expert a stack holds.
@@ -27,7 +34,7 @@ enum class StackPart { gate_up, down };
 struct ExpertStack {
   StackFamily family;
   StackPart part;
-  std::string_view experts;  // "model.layers.0.mlp.experts", a part of the tensor's name
+  std::string experts;  // "model.layers.0.mlp.experts": what the written names begin with
   int64_t count = 0;
   int64_t in = 0;
   int64_t out = 0;  // of one projection: gate and up have as many each

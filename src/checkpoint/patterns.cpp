@@ -30,13 +30,18 @@ constexpr Difference kDifferences[] = {
 };
 
 void refuse_differences(std::string_view expression) {
+  // Inside brackets a character stands for itself: only escapes and classes count there.
+  bool in_brackets = false;
   for (size_t i = 0; i < expression.size(); ++i) {
     for (const Difference& d : kDifferences) {
       if (!expression.substr(i).starts_with(d.text)) continue;
+      if (in_brackets && d.text[0] != '\\' && d.text[0] != '[') continue;
       refuse_usage("--ignore {}: {} does not mean the same in Python, which reads it later{}{}",
                    shown("re:" + std::string(expression)), d.text,
                    *d.instead == '\0' ? "" : "; write ", d.instead);
     }
+    if (expression[i] == '[') in_brackets = true;
+    if (expression[i] == ']') in_brackets = false;
     if (expression[i] == '\\') ++i;
   }
 }

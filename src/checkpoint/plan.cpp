@@ -145,7 +145,7 @@ class Planner {
 
   bool matches_stack(std::string_view name) {
     const auto stack = expert_stack(plan_.traits.model_type, name, entry_shape(name));
-    const std::string_view experts = parent_of(name);
+    const std::string experts = stack ? stack->experts : std::string(parent_of(name));
     bool any = patterns_.match(module_of(name));
     any = patterns_.match(experts) || any;
     if (!stack) return any;
@@ -275,7 +275,7 @@ class Planner {
   std::string group_key(const TensorPlan& tensor) const {
     const TensorEntry& e = entry(tensor);
     if (const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape)) {
-      return std::string(stack->experts) + "#experts";
+      return stack->experts + "#experts";
     }
     if (e.shape.size() != 2 || !e.name.ends_with(".weight")) return {};
     return decision_group(module_of(e.name));
@@ -332,9 +332,11 @@ class Planner {
   // Readers know experts by the names that they have one by one.
   void ignore_stack(const TensorEntry& e) {
     const std::string_view module = module_of(e.name);
-    const std::string_view experts = parent_of(module);
-    const bool gate_up = last_part(module) == "gate_up_proj";
-    if (!gate_up && last_part(module) != "down_proj") {
+    const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
+    const std::string experts = stack ? stack->experts : std::string(parent_of(module));
+    const bool gate_up =
+        stack ? stack->part == StackPart::gate_up : last_part(module) == "gate_up_proj";
+    if (!stack && !gate_up && last_part(module) != "down_proj") {
       plan_.ignore.emplace_back(module);
       return;
     }
@@ -442,6 +444,7 @@ std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry)
   }
   std::vector<WeightPart> out;
   const int64_t projections = stack->part == StackPart::gate_up ? 2 : 1;
+  const bool interleaved = projections == 2 && stack->family.gate_up == GateUp::interleaved;
   const int64_t all_out = projections * stack->out;
   for (int64_t expert = 0; expert < stack->count; ++expert) {
     for (int64_t p = 0; p < projections; ++p) {
@@ -455,8 +458,8 @@ std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry)
       const bool out_first = stack->family.orientation == Orientation::out_in;
       const int64_t step = out_first ? stack->in : 1;  // from one output to the next
       part.column_stride = out_first ? 1 : all_out;
-      part.row_stride = step;
-      part.begin = expert * all_out * stack->in + p * stack->out * step;
+      part.row_stride = interleaved ? 2 * step : step;
+      part.begin = expert * all_out * stack->in + p * (interleaved ? step : stack->out * step);
       out.push_back(std::move(part));
     }
   }

@@ -18,6 +18,10 @@ int64_t down_to_multiple(int64_t size, int64_t multiple) {
   return size / multiple * multiple;
 }
 
+bool is_transposed(const WeightPart& part) {
+  return part.column_stride != 1;
+}
+
 }  // namespace
 
 void SharedAmax::raise(float amax) {
@@ -145,7 +149,8 @@ void StripSchedule::add_weights(uint32_t tensor) {
 // whole ones, so that the scales of its elements are a rectangle too.
 int64_t StripSchedule::rows_a_strip(const Weight& weight) const {
   const WeightPart& part = weight.part;
-  int64_t rows = elements_ / std::max(part.columns, kLeastColumns);
+  const int64_t spread = is_transposed(part) ? part.row_stride : 1;  // elements read for one kept
+  int64_t rows = elements_ / std::max(part.columns, kLeastColumns) / spread;
   if (weight.source_scales.empty()) return rows;
   const int64_t block = model_.quantization().block_rows;
   if (rows >= block) return down_to_multiple(rows, block);
@@ -155,7 +160,8 @@ int64_t StripSchedule::rows_a_strip(const Weight& weight) const {
 
 int64_t StripSchedule::columns_a_strip(const Weight& weight, int64_t rows, int64_t multiple) const {
   if (!weight.source_scales.empty()) multiple = model_.quantization().block_columns;
-  return std::max(multiple, down_to_multiple(elements_ / rows, multiple));
+  const int64_t spread = is_transposed(weight.part) ? weight.part.row_stride : 1;
+  return std::max(multiple, down_to_multiple(elements_ / rows / spread, multiple));
 }
 
 void StripSchedule::add_measures(const std::shared_ptr<const Weight>& weight,

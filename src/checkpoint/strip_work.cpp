@@ -35,16 +35,17 @@ void require(const Status& status) {
   if (!status.ok()) throw std::runtime_error(status.message());
 }
 
-// to[r][k] = from[k][r], elements of type Bits.
+// to[r][k] = from[k][r * step], elements of type Bits; `width` elements in a row of `from`.
 template <class Bits>
-void transpose(const std::byte* from, int64_t rows, int64_t columns, std::byte* to) {
+void transpose(const std::byte* from, int64_t width, int64_t step, int64_t rows, int64_t columns,
+               std::byte* to) {
   constexpr int64_t kTile = 32;  // lines of both sides stay in the first-level cache
   for (int64_t k0 = 0; k0 < columns; k0 += kTile) {
     for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
       for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
         for (int64_t k = k0; k < std::min(k0 + kTile, columns); ++k) {
           std::memcpy(to + (r * columns + k) * int64_t{sizeof(Bits)},
-                      from + (k * rows + r) * int64_t{sizeof(Bits)}, sizeof(Bits));
+                      from + (k * width + r * step) * int64_t{sizeof(Bits)}, sizeof(Bits));
         }
       }
     }
@@ -129,10 +130,11 @@ void StripWork::read_rectangle(Strip* strip) const {
     require_readable(file.read(base + elements * element, count * element, to));
   };
   if (part.column_stride != 1) {  // one piece a column, in which the rows are side by side
-    std::byte* to = room(&strip->in, task.columns * task.rows * element);
+    const int64_t width = (task.rows - 1) * part.row_stride + 1;
+    std::byte* to = room(&strip->in, task.columns * width * element);
     for (int64_t k = 0; k < task.columns; ++k) {
-      read_at(task.row + (task.column + k) * part.column_stride, task.rows,
-              to + k * task.rows * element);
+      read_at(task.row * part.row_stride + (task.column + k) * part.column_stride, width,
+              to + k * width * element);
     }
     return;
   }
@@ -154,10 +156,11 @@ const void* StripWork::in_order(Strip* strip) const {
   if (part.column_stride == 1) return strip->in.data();
   const int64_t element = bits_per_element(task.weight->stored) / 8;
   std::byte* to = room(&strip->work, task.rows * task.columns * element);
+  const int64_t width = (task.rows - 1) * part.row_stride + 1;
   if (element == 2) {
-    transpose<uint16_t>(strip->in.data(), task.rows, task.columns, to);
+    transpose<uint16_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
   } else {
-    transpose<uint32_t>(strip->in.data(), task.rows, task.columns, to);
+    transpose<uint32_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
   }
   return to;
 }

@@ -62,6 +62,11 @@ def ignored(model):
     names |= {
         t.name.rpartition(".")[0] for t in model.tensors if t.is_linear and not t.name.endswith(".weight")
     }
+    for t in model.tensors:  # vLLM asks for experts by the names that they have one by one
+        at, _, last = t.name.rpartition(".")
+        if t.is_linear and len(t.shape) == 3:
+            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}.get(last, ())
+            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts}
     return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
 
 
