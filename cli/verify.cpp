@@ -4,8 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +19,6 @@
 #include "checkpoint/verify_files.hpp"
 #include "checkpoint/verify_weights.hpp"
 #include "commands.hpp"
-#include "cpu/parallel.hpp"
 #include "failure.hpp"
 #include "json_lines.hpp"
 #include "output.hpp"
@@ -33,6 +33,7 @@ using checkpoint::Model;
 using checkpoint::Record;
 
 constexpr size_t kShownLayers = 10;
+constexpr int64_t kLargestMemory = int64_t{512} << 20;  // bytes, as a conversion has by default
 
 struct VerifyOptions {
   std::string out;
@@ -120,9 +121,8 @@ void compare_with_source(const VerifyOptions& options, const std::optional<Recor
   }
   Model source = Model::open(options.against);
   const checkpoint::Plan plan = make_plan(&source, record->request);
-  checkpoint::CompareLimits limits;
-  limits.threads = options.threads != 0 ? options.threads : cpu::available_threads();
-  checkpoint::Comparison comparison = checkpoint::compare(model, &source, plan, limits);
+  checkpoint::Comparison comparison =
+      checkpoint::compare(model, &source, plan, options.threads, kLargestMemory);
   std::move(comparison.checks.begin(), comparison.checks.end(), std::back_inserter(report->checks));
   report->layers = std::move(comparison.layers);
 }

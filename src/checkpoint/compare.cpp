@@ -8,11 +8,16 @@
 
 #include "checkpoint/compare_strip.hpp"
 #include "checkpoint/failure.hpp"
+#include "checkpoint/memory_budget.hpp"
 #include "checkpoint/pipeline.hpp"
 #include "checkpoint/strip_schedule.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
+
+// A compared strip also holds the result's codes and the source as floats, 15 bytes an element
+// where a conversion's has 10; and there is the result's header beside the source's.
+constexpr int64_t kStripShare = 2;
 
 // All shards of a model open, until it dies.
 class Acquired {
@@ -34,15 +39,15 @@ class Acquired {
 
 class Comparer {
  public:
-  Comparer(const Model& model, const Model& source, const Plan& plan, const CompareLimits& limits)
+  Comparer(const Model& model, const Model& source, const Plan& plan, const MemoryBudget& budget)
       : model_(model),
         source_(source),
         plan_(plan),
-        limits_(limits),
+        budget_(budget),
         comparer_(plan, source, model) {}
 
   Comparison run() {
-    Pipeline<ComparedStrip> pipeline(limits_.threads, 2 * limits_.threads + 2);
+    Pipeline<ComparedStrip> pipeline(budget_.workers, budget_.strips);
     for (uint32_t shard = 0; shard < source_.shards().size(); ++shard) run_shard(shard, &pipeline);
     check_names();
     for (LayerError& layer : layers_) {
@@ -63,7 +68,8 @@ class Comparer {
  private:
   void run_shard(uint32_t shard, Pipeline<ComparedStrip>* pipeline) {
     const ShardLayout layout(plan_, source_, shard);
-    StripSchedule schedule(plan_, source_, layout, shard, 0, limits_.strip_elements, &groups_,
+    StripSchedule schedule(plan_, source_, layout, shard, 0, budget_.strip_elements / kStripShare,
+                           &groups_,
                            [this](const TensorPlan& tensor) { return read_scales(tensor); });
     Pipeline<ComparedStrip>::Stages stages;
     stages.read = [&](ComparedStrip* strip) {
@@ -127,7 +133,7 @@ class Comparer {
   const Model& model_;
   const Model& source_;
   const Plan& plan_;
-  CompareLimits limits_;
+  MemoryBudget budget_;
   StripComparer comparer_;
   GroupAmaxes groups_;
   std::set<std::string> seen_;
@@ -141,10 +147,11 @@ class Comparer {
 
 }  // namespace
 
-Comparison compare(Model* model, Model* source, const Plan& plan, const CompareLimits& limits) {
+Comparison compare(Model* model, Model* source, const Plan& plan, int threads, int64_t max_memory) {
+  const MemoryBudget budget = make_budget(*source, plan, threads, max_memory);
   const Acquired held(model);
   const Acquired held_source(source);
-  return Comparer(*model, *source, plan, limits).run();
+  return Comparer(*model, *source, plan, budget).run();
 }
 
 }  // namespace rowscale::checkpoint

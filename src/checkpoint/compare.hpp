@@ -16,13 +16,8 @@ struct Comparison {
   std::vector<LayerError> layers;  // quantized weights, the lowest signal-to-noise ratio first
 };
 
-struct CompareLimits {
-  int threads = 1;
-  int64_t strip_elements = int64_t{1} << 20;  // of the source in memory, a thread: twice that many
-};
-
-// `plan`: what was to be made of `source`. The errors' sums do not depend on the threads.
-// Throws Failure(input).
-Comparison compare(Model* model, Model* source, const Plan& plan, const CompareLimits& limits);
+// `plan`: what was to be made of `source`. `threads`: 0 for as many as the process may use. The
+// resident set stays below `max_memory` bytes, as in a conversion. Throws Failure(input).
+Comparison compare(Model* model, Model* source, const Plan& plan, int threads, int64_t max_memory);
 
 }  // namespace rowscale::checkpoint

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,21 @@ std::string expect_one_of(const json& object, const char* key,
   return text;
 }
 
+// A positive integer, or a list of `count` of them.
+void expect_positive(const json& object, const char* key, size_t count, const std::string& where,
+                     Check* check) {
+  check->add_item();
+  const json value = object.value(key, json());
+  const json list = count == 1 ? json::array({value}) : value;
+  const bool fits = list.is_array() && list.size() == count &&
+                    std::all_of(list.begin(), list.end(), [](const json& x) {
+                      return x.is_number_unsigned() && x.get<uint64_t>() > 0;
+                    });
+  if (fits) return;
+  check->add_problem(fmt::format("{}: {}: expected {} positive integers, got {}", where, key, count,
+                                 shown(value.dump())));
+}
+
 void verify_weights(const json& args, const std::string& where, Check* check) {
   only_known(args, kArgsFields, where, check);
   expect(args, "num_bits", 8, where, check);
@@ -69,7 +85,7 @@ void verify_weights(const json& args, const std::string& where, Check* check) {
   expect(args, "dynamic", false, where, check);
   constexpr std::string_view kStrategies[] = {"channel", "tensor", "block"};
   if (expect_one_of(args, "strategy", kStrategies, where, check) == "block") {
-    expect(args, "block_structure", json::array({128, 128}), where, check);
+    expect_positive(args, "block_structure", 2, where, check);
   }
 }
 
@@ -81,7 +97,7 @@ void verify_activations(const json& args, const std::string& where, Check* check
   constexpr std::string_view kStrategies[] = {"token", "tensor", "group"};
   const std::string strategy = expect_one_of(args, "strategy", kStrategies, where, check);
   if (strategy != "tensor") expect(args, "dynamic", true, where, check);
-  if (strategy == "group") expect(args, "group_size", 128, where, check);
+  if (strategy == "group") expect_positive(args, "group_size", 1, where, check);
 }
 
 void verify_group(const json& group, const std::string& where, Check* check) {

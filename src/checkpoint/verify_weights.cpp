@@ -17,23 +17,24 @@ namespace {
 
 constexpr int64_t kStrip = 1 << 20;  // bytes
 
-std::string_view strategy_of(const QuantizationConfig& config) {
+// The first group that has weights; a group without them quantizes activations alone.
+const QuantizedTensorConfig* weights_of(const QuantizationConfig& config) {
   for (const ConfigGroup& group : config.groups) {
-    if (group.weights) return group.weights->strategy;
+    if (group.weights) return &*group.weights;
   }
-  return "";
+  return nullptr;
 }
 
 // Empty: no such strategy.
-std::vector<int64_t> scale_shape(const QuantizationConfig& config,
-                                 std::span<const int64_t> weight) {
-  const std::string_view strategy = strategy_of(config);
-  if (strategy == "tensor") return {1};
-  if (strategy == "channel" && weight.size() == 2) return {weight[0], 1};
-  if (strategy == "block" && weight.size() == 2) {
-    return {(weight[0] + 127) / 128, (weight[1] + 127) / 128};
-  }
-  return {};
+std::vector<int64_t> wanted_scale_shape(const QuantizedTensorConfig& config,
+                                        std::span<const int64_t> weight) {
+  if (config.strategy == "tensor") return {1};
+  if (weight.size() != 2) return {};
+  if (config.strategy == "channel") return {weight[0], 1};
+  if (config.strategy != "block" || config.block_structure.size() != 2) return {};
+  const int64_t rows = config.block_structure[0];
+  const int64_t columns = config.block_structure[1];
+  return {(weight[0] + rows - 1) / rows, (weight[1] + columns - 1) / columns};
 }
 
 void check_pair(const Model& model, const TensorEntry& weight, Check* check) {
@@ -50,13 +51,13 @@ void check_pair(const Model& model, const TensorEntry& weight, Check* check) {
     return check->add_problem(fmt::format(
         "{}: expected the name weight_scale for its scale, got {}", weight.name, entry.name));
   }
-  const std::vector<int64_t> wanted = scale_shape(model.quantization(), weight.shape);
+  const QuantizedTensorConfig* config = weights_of(model.quantization());
+  if (config == nullptr) return;  // verify_config says so
+  const std::vector<int64_t> wanted = wanted_scale_shape(*config, weight.shape);
   if (!std::equal(wanted.begin(), wanted.end(), entry.shape.begin(), entry.shape.end())) {
-    check->add_problem(
-        fmt::format("{}: expected the shape {} for a weight {} with a scale per {}, "
-                    "got {}",
-                    entry.name, shape_text(wanted), shape_text(weight.shape),
-                    strategy_of(model.quantization()), shape_text(entry.shape)));
+    check->add_problem(fmt::format(
+        "{}: expected the shape {} for a weight {} with a scale per {}, got {}", entry.name,
+        shape_text(wanted), shape_text(weight.shape), config->strategy, shape_text(entry.shape)));
   }
   if (entry.type != StoredType::f32 && entry.type != StoredType::bf16 &&
       entry.type != StoredType::f16) {
