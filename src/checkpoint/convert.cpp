@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <map>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <utility>
@@ -57,7 +57,7 @@ class Converter {
       }
     }
     for (const SideFile& file : model_.side_files()) {
-      if (file.fate != Fate::copied) continue;
+      if (file.fate != Fate::copied || gives_way(file.name)) continue;
       if (listener_.should_stop()) return Outcome::stopped;
       copy_side_file(file.name, is_base_card(file.name) ? kBaseReadme : file.name);
     }
@@ -75,6 +75,8 @@ class Converter {
 
  private:
   bool writes_card() const { return request_.card == Card::write; }
+  // A card that was set aside before, where this run sets one aside.
+  bool gives_way(const std::string& name) const { return writes_card() && name == kBaseReadme; }
   bool is_base_card(const std::string& name) const { return writes_card() && name == kReadme; }
 
   // Everything that the output depends on.
@@ -114,7 +116,7 @@ class Converter {
   void finish_file(OutputFile* file, const std::string& name) {
     const int64_t bytes = file->cursor();
     FinishedFile done{name, bytes, file->finish()};
-    sync_folder(target_.work());
+    sync_folder(std::filesystem::path(target_.in_work(name)).parent_path().string());
     journal_->add(done);
     listener_.finished(done.name, done.bytes, done.sha256);
     finished_.push_back(std::move(done));
@@ -321,7 +323,9 @@ class Converter {
   }
 
   std::vector<float> read_scales(const TensorPlan& weight) {
-    const auto scale = find_scale(model_, model_.entry(weight.source).name);
+    const std::string_view name = model_.entry(weight.source).name;
+    const auto scale = find_scale(model_, name);
+    if (!scale) refuse_input("tensor {}: its scales are gone", shown(name));  // the plan had them
     acquire(scale->place);
     const TensorEntry& entry = model_.entry(scale->place);
     std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));

@@ -24,7 +24,8 @@ std::string difference(const ordered_json& was, const ordered_json& is, const st
   if (was.is_object() && is.is_object()) {
     for (const auto& [key, value] : is.items()) {
       const ordered_json& before = was.contains(key) ? was[key] : ordered_json();
-      const std::string found = difference(before, value, where.empty() ? key : where + "." + key);
+      const std::string inner = where.empty() ? key : fmt::format("{}.{}", where, key);
+      const std::string found = difference(before, value, inner);
       if (!found.empty()) return found;
     }
     for (const auto& [key, value] : was.items()) {

@@ -318,14 +318,17 @@ class Planner {
 
   void number_scale_groups() {
     std::unordered_map<std::string, uint32_t> numbers;
-    for (TensorPlan& tensor : plan_.tensors) {
+    for (uint32_t i = 0; i < plan_.tensors.size(); ++i) {
+      TensorPlan& tensor = plan_.tensors[i];
       if (tensor.action != Action::quantize && tensor.action != Action::requantize) continue;
       if (entry(tensor).shape.size() != 2) continue;  // a stack's parts share among themselves
       const std::string key = scale_group(module_of(entry(tensor).name));
       if (key.empty()) continue;
-      const auto [at, is_new] = numbers.try_emplace(key, plan_.groups);
-      if (is_new) ++plan_.groups;
+      const auto next = static_cast<uint32_t>(plan_.groups.size());
+      const auto [at, is_new] = numbers.try_emplace(key, next);
+      if (is_new) plan_.groups.emplace_back();
       tensor.group = at->second;
+      plan_.groups[tensor.group].push_back(i);
     }
   }
 

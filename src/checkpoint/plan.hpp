@@ -65,8 +65,8 @@ struct Plan {
 
   // By shard, then by their place in the file.
   std::vector<TensorPlan> tensors;
-  std::vector<uint32_t> shard_begin;  // of each shard its first tensor; one more at the end
-  uint32_t groups = 0;
+  std::vector<uint32_t> shard_begin;          // of each shard its first tensor; one more at the end
+  std::vector<std::vector<uint32_t>> groups;  // of TensorPlan::group: indices of tensors
 
   std::vector<std::string> ignore;  // modules for the output's config, sorted
   std::vector<std::string> warnings;

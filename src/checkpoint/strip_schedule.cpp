@@ -106,8 +106,8 @@ std::shared_ptr<Weight> StripSchedule::weight_of(const TensorPlan& tensor, Weigh
 void StripSchedule::measure_group(uint32_t group) {
   const auto amax = std::make_shared<SharedAmax>();
   (*groups_)[group] = amax;
-  for (const TensorPlan& tensor : plan_.tensors) {
-    if (tensor.group != group) continue;
+  for (const uint32_t i : plan_.groups[group]) {
+    const TensorPlan& tensor = plan_.tensors[i];
     for (WeightPart& part : weight_parts(plan_, model_.entry(tensor.source))) {
       const int64_t rows = part.rows;
       add_measures(weight_of(tensor, std::move(part)), amax, 0, rows);

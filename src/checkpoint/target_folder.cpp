@@ -259,8 +259,10 @@ void TargetFolder::discard() const {
 }
 
 int64_t TargetFolder::free_bytes() const {
+  // An empty folder may be where another file system begins.
+  const std::string& where = place_ == Place::empty ? out_ : parent_;
   struct statvfs info = {};
-  if (statvfs(parent_.c_str(), &info) != 0) fail_output(parent_, "its free space is not known");
+  if (statvfs(where.c_str(), &info) != 0) fail_output(where, "its free space is not known");
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }
 

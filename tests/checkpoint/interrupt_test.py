@@ -97,10 +97,9 @@ class Kills(Case):
                     time.sleep(draw.random() * usual)
                     process.kill()
                     process.communicate()
-                    if process.returncode == 0:
+                    kills += process.returncode != 0
+                    if self.out.exists():  # complete, even where the kill came before the end
                         break
-                    kills += 1
-                    self.assertFalse((self.out / "config.json").exists())
                 else:
                     self.run_to(0, source, *options, "--resume")
                 self.assert_complete(source, scheme)
