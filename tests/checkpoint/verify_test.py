@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,16 @@ class Sound(Case):
         self.assertEqual(len(re.findall(r'<div style="width:[0-9.]+%">', text)), 14)
         self.assertIn(LAYER, text)
         self.assertEqual(text.count("<table>"), text.count("</table>"))
+
+
+class Memory(Case):
+    def test_stays_below_that_of_a_conversion(self):
+        """Source and result together are larger than what the command may hold."""
+        make_checkpoints.write(self.source, models.llama_of(6e8), {})
+        self.make(None, "fp8-tensor")
+        self.verify("--against", self.source, "--threads", 8)
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # of all that were run
+        self.assertLess(largest, 512 << 20)
 
 
 class Faults(Case):
