@@ -74,11 +74,14 @@ std::string model_card(const Model& model, const Plan& plan, const std::string& 
                     : plan.request.scheme == Scheme::fp8_block
                         ? "one scale a block of 128x128; activations by groups of 128, at run time"
                         : "one scale a weight; activations by token, at run time";
+  const bool is_on_hub = source.find('/') != std::string::npos;
+  const std::string named =
+      is_on_hub ? fmt::format("[{0}](https://huggingface.co/{0})", source) : source;
   out += fmt::format(
-      "# {} in FP8\n\nWeights of [{}](https://huggingface.co/{}) in FP8 (e4m3): {}. Made with "
+      "# {} in FP8\n\nWeights of {} in FP8 (e4m3): {}. Made with "
       "rowscale,\nscheme `{}`, numerics `{}`, in the compressed-tensors format; {:.1f} % of the "
       "weight bytes are quantized.\n",
-      source, source, source, how, to_string(plan.request.scheme), to_string(plan.request.numerics),
+      source, named, how, to_string(plan.request.scheme), to_string(plan.request.numerics),
       100.0 * plan.share_quantized());
   if (!original.empty())
     out += "\nThe card of the original model: [README.base.md](README.base.md).\n";

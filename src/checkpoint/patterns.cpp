@@ -58,6 +58,8 @@ struct Patterns::Pattern {
   Pattern() = default;
   Pattern(const Pattern&) = delete;
   Pattern& operator=(const Pattern&) = delete;
+  Pattern(Pattern&&) = delete;
+  Pattern& operator=(Pattern&&) = delete;
   ~Pattern() {
     pcre2_match_data_free(match);
     pcre2_match_context_free(context);
