@@ -10,6 +10,7 @@ namespace rowscale::cli {
 
 enum class ExitCode : int {
   done = 0,
+  check = 1,        // something that was asked to hold does not
   usage = 2,        // bad arguments
   input = 3,        // input unreadable or malformed
   output = 4,       // no room, I/O error

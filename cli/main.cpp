@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 
+#include "checkpoint_failure.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
 #include "gpu/commands.hpp"
@@ -18,6 +19,7 @@ int run(int argc, char** argv) {
   CLI::App app("FP8 quantization for LLM inference", "rowscale");
   app.set_version_flag("--version", std::string(version()));
   app.require_subcommand(1);
+  add_quantize(&app);
   CLI::App* bench = app.add_subcommand("bench", "Measure speed on this machine");
   bench->require_subcommand(1);
   add_bench_quantize(bench);
@@ -25,6 +27,8 @@ int run(int argc, char** argv) {
   app.add_subcommand("list-kernels", "Print the CUDA kernels of this build")->callback([] {
     gpu::list_kernels();
   });
+  add_inspect(&app);
+  add_verify(&app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -49,6 +53,8 @@ int main(int argc, char** argv) {
     return rowscale::cli::run(argc, argv);
   } catch (const rowscale::cli::Failure& failure) {
     return rowscale::cli::end(failure.code(), failure.what());
+  } catch (const rowscale::checkpoint::Failure& failure) {
+    return rowscale::cli::end(rowscale::cli::exit_code_of(failure.kind()), failure.what());
   } catch (const std::bad_alloc&) {
     return rowscale::cli::end(ExitCode::output, "not enough memory");
   } catch (const std::system_error& error) {  // a thread that cannot start, a closed stdout

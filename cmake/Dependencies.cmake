@@ -43,3 +43,27 @@ foreach(header HIGHWAY JSON FMT CLI11)
   target_include_directories(rowscale_${lower} SYSTEM INTERFACE ${ROWSCALE_${header}_INCLUDE})
 endforeach()
 target_compile_definitions(rowscale_fmt INTERFACE FMT_HEADER_ONLY)
+
+# PCRE2 is code, not headers: linked statically, so that the command stays one file. Only the command
+# uses it.
+if(ROWSCALE_FETCH)
+  set(PCRE2_BUILD_PCRE2GREP OFF CACHE INTERNAL "")
+  set(PCRE2_BUILD_TESTS OFF CACHE INTERNAL "")
+  set(PCRE2_SUPPORT_LIBREADLINE OFF CACHE INTERNAL "")
+  rowscale_fetch(pcre2 https://github.com/PCRE2Project/pcre2.git
+                 52c08847921a324c804cabf2814549f50bce1265)  # 10.42
+  add_subdirectory(${pcre2_SOURCE_DIR} ${CMAKE_BINARY_DIR}/pcre2 EXCLUDE_FROM_ALL)
+  set(ROWSCALE_PCRE2_INCLUDE ${CMAKE_BINARY_DIR}/pcre2)
+  set(ROWSCALE_PCRE2_LIBRARY pcre2-8-static)
+else()
+  find_path(ROWSCALE_PCRE2_INCLUDE pcre2.h)
+  find_library(ROWSCALE_PCRE2_LIBRARY NAMES libpcre2-8.a pcre2-8)
+endif()
+if(NOT ROWSCALE_PCRE2_INCLUDE OR NOT ROWSCALE_PCRE2_LIBRARY)
+  message(FATAL_ERROR "PCRE2 was not found: run scripts/install-deps, or configure with "
+                      "-DROWSCALE_FETCH=ON")
+endif()
+add_library(rowscale_pcre2 INTERFACE)
+target_include_directories(rowscale_pcre2 SYSTEM INTERFACE ${ROWSCALE_PCRE2_INCLUDE})
+target_link_libraries(rowscale_pcre2 INTERFACE ${ROWSCALE_PCRE2_LIBRARY})
+target_compile_definitions(rowscale_pcre2 INTERFACE PCRE2_STATIC)

@@ -57,7 +57,7 @@ bool is_measurable(const TensorEntry& entry) {
 
 // A weight of a linear layer, as far as its name tells: embeddings are looked up, not multiplied.
 bool is_linear_weight(const TensorEntry& entry) {
-  std::string name = entry.name;
+  std::string name(entry.name);
   std::transform(name.begin(), name.end(), name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::string end = "weight";
@@ -130,7 +130,7 @@ Weight read_weight(const std::string& path, const std::string& tensor) {
   print_contents(path, file);
   const TensorEntry& entry = choose(file, tensor);
   Weight weight;
-  weight.name = entry.name;
+  weight.name = std::string(entry.name);
   to_dtype(entry.type, &weight.dtype);
   weight.rows = entry.shape[0];
   weight.columns = entry.shape[1];

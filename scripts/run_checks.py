@@ -20,6 +20,7 @@ import xml.etree.ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOGS = os.path.join(ROOT, "build", "check")
 JOBS = str(len(os.sched_getaffinity(0)))
+FUZZ_SECONDS = 20
 TAIL = 25  # lines of a log that a failed stage shows
 TEST_HEAD = 10  # lines of output that a failing test shows
 SHOWN = 8  # failing tests whose output is shown; all are named
@@ -246,10 +247,34 @@ def tests(preset, exclude=(), only=()):
 
 
 def check_golden():
-    # With the tools' Python: the model needs numpy and ml_dtypes.
-    status, log = run("golden", [tool("python"), "tests/golden/make_golden.py", "--check"])
+    # With the tools' Python: the models need numpy and ml_dtypes.
+    for name, script in (("golden", ["tests/golden/make_golden.py", "--check"]),
+                         ("casts", ["tests/checkpoint/check_casts.py"]),
+                         ("corpus", ["tests/fuzz/make_corpus.py", "--check"])):
+        status, log = run(name, [tool("python"), "-B", *script])
+        if status != 0:
+            raise Failed("the committed files are not what the model gives", log)
+
+
+def fuzz():
+    if not shutil.which("clang++"):
+        raise Skipped("clang++ is not installed (scripts/install-deps): libFuzzer is part of it")
+    build("fuzz")()
+    # What a run finds worth keeping stays in build/; the seeds are only read.
+    found = os.path.join(ROOT, "build", "fuzz", "corpus")
+    os.makedirs(found, exist_ok=True)
+    room = os.path.join("tests", "fuzz")
+    status, log = run("fuzz", [os.path.join("build", "fuzz", "tests", "fuzz", "safetensors_fuzz"),
+                               f"-max_total_time={FUZZ_SECONDS}", "-max_len=4096", "-timeout=10",
+                               f"-dict={room}/safetensors.dict", "-artifact_prefix=build/fuzz/",
+                               "-print_final_stats=1", found, f"{room}/corpus"])
     if status != 0:
-        raise Failed("the committed files are not what the model gives", log)
+        raise Failed("an input breaks the reader", log)
+    with open(log, errors="replace") as stream:
+        executed = re.search(r"number_of_executed_units: *(\d+)", stream.read())
+    if not executed or int(executed.group(1)) < 1000:
+        raise Failed("hardly any input was tried", log)
+    return f"{executed.group(1)} inputs in {FUZZ_SECONDS} s"
 
 
 class Report:
@@ -330,6 +355,7 @@ def main():
         report.stage("tidy", check_tidy)
         report.stage("build asan", build("asan"))
         report.stage("tests asan", tests("asan", exclude=("long", "no_asan")), needs=["build asan"])
+        report.stage("fuzz", fuzz)
         report.stage("build cuda", build_cuda)
         report.stage("tests cuda", tests("cuda", only=("cuda",)), needs=["build cuda"])
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")

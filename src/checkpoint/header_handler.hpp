@@ -2,6 +2,7 @@
 // 100 MB would cost gigabytes; this keeps only what a reader needs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -16,8 +17,9 @@ namespace rowscale::checkpoint {
 
 // The published JSON schema's own limit for sizes and offsets.
 inline constexpr uint64_t kLargestInteger = uint64_t{1} << 48;
+// Far more than any file has; without a limit a header could fill the memory with them.
+inline constexpr size_t kMostMetadata = size_t{1} << 16;
 
-bool parse_type(const std::string& text, StoredType* out);
 bool has_control_character(std::string_view text);
 
 // Each callback returns false to stop the parser; error() then says why.
@@ -43,7 +45,7 @@ class HeaderHandler {
       return fail(field() + ": expected integers of at most 2^48, got " + std::to_string(value));
     }
     if (where_ == Where::shape) {
-      entry_.shape.push_back(static_cast<int64_t>(value));
+      shape_.push_back(static_cast<int64_t>(value));
       return true;
     }
     if (offsets_ == 2) return fail(field() + ": expected 2 integers, got more");
@@ -54,7 +56,8 @@ class HeaderHandler {
   bool string(std::string& value) {
     if (where_ == Where::metadata) {
       out_->metadata[name_] = std::move(value);
-      return true;
+      if (out_->metadata.size() <= kMostMetadata) return true;
+      return fail("__metadata__: expected at most " + std::to_string(kMostMetadata) + " entries");
     }
     if (where_ == Where::entry && key_ == "dtype") {
       if (parse_type(value, &entry_.type)) return true;
@@ -195,6 +198,7 @@ class HeaderHandler {
       return fail("tensor " + shown(name_) + ": expected a name without control characters");
     }
     entry_ = TensorEntry{};
+    shape_.clear();
     offsets_ = 0;
     seen_dtype_ = seen_shape_ = seen_offsets_ = false;
     return true;
@@ -225,8 +229,9 @@ class HeaderHandler {
     if (missing != nullptr) {
       return fail("tensor " + shown(name_) + ": expected a field " + missing + ", got none");
     }
-    entry_.name = std::move(name_);
-    out_->tensors.push_back(std::move(entry_));
+    entry_.name = name_;
+    entry_.shape = shape_;
+    out_->tensors.add(entry_);
     where_ = Where::tensors;
     return true;
   }
@@ -234,9 +239,10 @@ class HeaderHandler {
   SafetensorsHeader* out_;
   std::string error_;
   Where where_ = Where::document;
-  std::string name_;  // of the tensor, or of the metadata
-  std::string key_;   // of the entry's field
-  TensorEntry entry_;
+  std::string name_;   // of the tensor, or of the metadata
+  std::string key_;    // of the entry's field
+  TensorEntry entry_;  // its name and shape lie in name_ and shape_
+  std::vector<int64_t> shape_;
   int offsets_ = 0;
   bool seen_metadata_ = false;
   bool seen_dtype_ = false;

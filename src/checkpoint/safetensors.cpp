@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <numeric>
 #include <system_error>
 #include <tuple>
@@ -23,21 +24,6 @@ namespace {
 constexpr int64_t kLengthBytes = 8;
 constexpr uint64_t kLargestHeader = 100'000'000;  // of the reference, for reading and writing
 constexpr size_t kLargestShown = 120;             // bytes of a foreign text in a message
-
-struct TypeRow {
-  const char* name;
-  int bits;
-};
-
-// In the order of StoredType.
-constexpr TypeRow kTypes[] = {
-    {"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-    {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
-    {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
-    {"I32", 32},        {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},
-    {"I64", 64},        {"U64", 64},
-};
-static_assert(std::size(kTypes) == static_cast<size_t>(StoredType::u64) + 1);
 
 Status malformed(std::string message) {
   return {StatusCode::invalid_argument, std::move(message)};
@@ -67,7 +53,7 @@ bool checked_bytes(const TensorEntry& entry, int64_t* bytes) {
 }
 
 std::string shape_text(const TensorEntry& entry) {
-  const auto& shape = entry.shape;
+  const auto shape = entry.shape;
   const size_t count = std::min<size_t>(shape.size(), 16);
   return fmt::format("{} [{}{}]", to_string(entry.type),
                      fmt::join(shape.begin(), shape.begin() + static_cast<ptrdiff_t>(count), ", "),
@@ -93,7 +79,7 @@ Status check_size(const TensorEntry& entry) {
 }
 
 // `tensors` in the order of their offsets.
-Status check_layout(const std::vector<TensorEntry>& tensors, int64_t data_bytes) {
+Status check_layout(const TensorList& tensors, int64_t data_bytes) {
   int64_t end = 0;
   for (const TensorEntry& entry : tensors) {
     if (Status status = check_size(entry); !status.ok()) return status;
@@ -112,7 +98,7 @@ Status check_layout(const std::vector<TensorEntry>& tensors, int64_t data_bytes)
 }
 
 // Indices of tensors, by name.
-std::vector<uint32_t> name_order(const std::vector<TensorEntry>& tensors) {
+std::vector<uint32_t> name_order(const TensorList& tensors) {
   std::vector<uint32_t> order(tensors.size());  // a header of 100 MB has fewer than 2^32
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(),
@@ -120,27 +106,13 @@ std::vector<uint32_t> name_order(const std::vector<TensorEntry>& tensors) {
   return order;
 }
 
-Status check_names(const std::vector<TensorEntry>& tensors) {
+Status check_names(const TensorList& tensors) {
   const std::vector<uint32_t> order = name_order(tensors);
   for (size_t i = 1; i < order.size(); ++i) {
-    const std::string& name = tensors[order[i]].name;
+    const std::string_view name = tensors[order[i]].name;
     if (name == tensors[order[i - 1]].name) {
       return malformed(fmt::format("tensor {}: appears twice", shown(name)));
     }
-  }
-  return {};
-}
-
-// What the JSON parser would let pass: it skips a byte order mark and takes NUL for the end.
-Status check_bytes(std::string_view json) {
-  const size_t nul = json.find('\0');
-  if (nul != std::string_view::npos) {
-    return malformed(fmt::format("header: expected JSON, got a NUL at byte {}", nul));
-  }
-  const size_t first = json.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos || json[first] != '{') {
-    const std::string_view came = first == std::string_view::npos ? "" : json.substr(first, 8);
-    return malformed(fmt::format("header: expected an object, got {}", shown(came)));
   }
   return {};
 }
@@ -163,7 +135,111 @@ Status read_at(int fd, int64_t offset, int64_t bytes, char* out) {
   return {};
 }
 
-Status read_header(int fd, int64_t file_bytes, std::string* json) {
+// Where a header comes from, in pieces, so that its text never lies in memory as a whole. Watches
+// for what the JSON parser would let pass: it takes a NUL for the end.
+class HeaderSource {
+ public:
+  explicit HeaderSource(std::string_view json) : piece_(json) {}
+  HeaderSource(int fd, int64_t offset, int64_t bytes) : fd_(fd), next_(offset), left_(bytes) {
+    buffer_.resize(static_cast<size_t>(std::min(bytes, kPiece)));
+    refill();
+  }
+
+  bool at_end() const { return piece_.empty(); }
+  char head() const { return piece_.front(); }
+  void advance() {
+    if (piece_.front() == '\0' && nul_ < 0) nul_ = position_;
+    ++position_;
+    piece_.remove_prefix(1);
+    if (piece_.empty() && left_ > 0) refill();
+  }
+
+  // The parser would skip a byte order mark.
+  Status check_start() const {
+    if (!failure_.ok()) return failure_;
+    const size_t first = piece_.find_first_not_of(" \t\r\n");
+    if (first != std::string_view::npos && piece_[first] == '{') return {};
+    const std::string_view came = first == std::string_view::npos ? "" : piece_.substr(first, 8);
+    if (!came.empty() && came.front() == '\0') return nul_at(static_cast<int64_t>(first));
+    return malformed(fmt::format("header: expected an object, got {}", shown(came)));
+  }
+
+  // What went wrong beside the grammar, once the parser has stopped.
+  Status outcome() const {
+    if (!failure_.ok()) return failure_;
+    return nul_ < 0 ? Status() : nul_at(nul_);
+  }
+
+ private:
+  static constexpr int64_t kPiece = 64 << 10;
+
+  static Status nul_at(int64_t position) {
+    return malformed(fmt::format("header: expected JSON, got a NUL at byte {}", position));
+  }
+
+  void refill() {
+    const int64_t bytes = std::min(left_, kPiece);
+    failure_ = read_at(fd_, next_, bytes, buffer_.data());
+    left_ = failure_.ok() ? left_ - bytes : 0;
+    next_ += bytes;
+    piece_ = failure_.ok() ? std::string_view(buffer_.data(), static_cast<size_t>(bytes))
+                           : std::string_view();
+  }
+
+  std::string_view piece_;
+  std::string buffer_;
+  int fd_ = -1;
+  int64_t next_ = 0;  // in the file
+  int64_t left_ = 0;  // bytes of the header not yet read
+  int64_t position_ = 0;
+  int64_t nul_ = -1;
+  Status failure_;
+};
+
+// An input iterator over a source, as the parser wants it; the default one is the end.
+class HeaderIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = char;
+
+  HeaderIterator() = default;
+  explicit HeaderIterator(HeaderSource* source) : source_(source) {}
+  char operator*() const { return source_->head(); }
+  HeaderIterator& operator++() {
+    source_->advance();
+    return *this;
+  }
+  void operator++(int) { source_->advance(); }
+  friend bool operator==(const HeaderIterator& a, const HeaderIterator& b) {
+    return a.at_end() == b.at_end();
+  }
+
+ private:
+  bool at_end() const { return source_ == nullptr || source_->at_end(); }
+  HeaderSource* source_ = nullptr;
+};
+
+Status parse(HeaderSource* source, int64_t data_bytes, SafetensorsHeader* out) {
+  if (Status status = source->check_start(); !status.ok()) return status;
+  SafetensorsHeader header;
+  HeaderHandler handler(&header);
+  const bool parsed = nlohmann::json::sax_parse(HeaderIterator(source), HeaderIterator(), &handler);
+  if (Status status = source->outcome(); !status.ok()) return status;
+  if (!parsed) return malformed(handler.error());
+  std::sort(header.tensors.begin(), header.tensors.end(),
+            [](const TensorEntry& a, const TensorEntry& b) {
+              return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+            });
+  if (Status status = check_names(header.tensors); !status.ok()) return status;
+  if (Status status = check_layout(header.tensors, data_bytes); !status.ok()) return status;
+  *out = std::move(header);
+  return {};
+}
+
+Status read_header_length(int fd, int64_t file_bytes, int64_t* length_out) {
   if (file_bytes < kLengthBytes) {
     return malformed(fmt::format("expected at least {} bytes, got {}", kLengthBytes, file_bytes));
   }
@@ -173,6 +249,9 @@ Status read_header(int fd, int64_t file_bytes, std::string* json) {
   }
   if (std::memcmp(raw, "version ", kLengthBytes) == 0) {
     return malformed("a Git LFS pointer, not the file itself: run `git lfs pull` where it is from");
+  }
+  if (std::memcmp(raw, "PK\x03\x04", 4) == 0) {
+    return malformed("a zip archive (a PyTorch pickle?), not a safetensors file");
   }
   uint64_t length = 0;
   for (int i = 0; i < kLengthBytes; ++i) length |= uint64_t{raw[i]} << (8 * i);
@@ -185,59 +264,15 @@ Status read_header(int fd, int64_t file_bytes, std::string* json) {
     return malformed(fmt::format(
         "header length: expected at most the {} bytes that follow it, got {}", rest, length));
   }
-  json->resize(length);
-  return read_at(fd, kLengthBytes, static_cast<int64_t>(length), json->data());
+  *length_out = static_cast<int64_t>(length);
+  return {};
 }
 
-int64_t modified_ns(const struct stat& info) {
+int64_t ns_of(const struct stat& info) {
   return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
 }
 
 }  // namespace
-
-const char* to_string(StoredType type) {
-  return kTypes[static_cast<size_t>(type)].name;
-}
-
-int64_t bits_per_element(StoredType type) {
-  return kTypes[static_cast<size_t>(type)].bits;
-}
-
-bool parse_type(const std::string& text, StoredType* out) {
-  const auto* row = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                 [&](const TypeRow& type) { return text == type.name; });
-  if (row == std::end(kTypes)) return false;
-  *out = static_cast<StoredType>(row - std::begin(kTypes));
-  return true;
-}
-
-bool to_dtype(StoredType type, DType* out) {
-  switch (type) {
-    case StoredType::f32:
-      *out = DType::f32;
-      return true;
-    case StoredType::f16:
-      *out = DType::f16;
-      return true;
-    case StoredType::bf16:
-      *out = DType::bf16;
-      return true;
-    case StoredType::f8_e4m3:
-      *out = DType::e4m3;
-      return true;
-    case StoredType::f8_e5m2:
-      *out = DType::e5m2;
-      return true;
-    case StoredType::f8_e8m0:
-      *out = DType::ue8m0;
-      return true;
-    case StoredType::i32:
-      *out = DType::i32;
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool has_control_character(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
@@ -263,34 +298,21 @@ std::string shown(std::string_view text) {
 }
 
 Status parse_header(std::string_view json, int64_t data_bytes, SafetensorsHeader* out) try {
-  if (Status status = check_bytes(json); !status.ok()) return status;
-  SafetensorsHeader header;
-  HeaderHandler handler(&header);
-  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &handler)) {
-    return malformed(handler.error());
-  }
-  std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const TensorEntry& a, const TensorEntry& b) {
-              return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-            });
-  if (Status status = check_names(header.tensors); !status.ok()) return status;
-  if (Status status = check_layout(header.tensors, data_bytes); !status.ok()) return status;
-  *out = std::move(header);
-  return {};
+  HeaderSource source(json);
+  return parse(&source, data_bytes, out);
 } catch (const std::exception& error) {  // out of memory
   return {StatusCode::internal, std::string("header: ") + error.what()};
 }
 
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept {
+TensorFile::TensorFile(TensorFile&& other) noexcept {
   *this = std::move(other);
 }
 
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
+TensorFile& TensorFile::operator=(TensorFile&& other) noexcept {
   if (this == &other) return *this;
-  close();
+  release();
   path_ = std::move(other.path_);
   fd_ = std::exchange(other.fd_, -1);
-  map_ = std::exchange(other.map_, nullptr);
   file_bytes_ = std::exchange(other.file_bytes_, 0);
   data_offset_ = other.data_offset_;
   modified_ns_ = other.modified_ns_;
@@ -299,20 +321,18 @@ SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
   return *this;
 }
 
-SafetensorsFile::~SafetensorsFile() {
-  close();
+TensorFile::~TensorFile() {
+  release();
 }
 
-void SafetensorsFile::close() {
-  if (map_ != nullptr) munmap(map_, static_cast<size_t>(file_bytes_));
+void TensorFile::release() {
   if (fd_ >= 0) ::close(fd_);
-  map_ = nullptr;
   fd_ = -1;
 }
 
-Status SafetensorsFile::open(const std::string& path, SafetensorsFile* out) try {
+Status TensorFile::open(const std::string& path, TensorFile* out) try {
   const auto refuse = [&](const std::string& why) { return malformed(path + ": " + why); };
-  SafetensorsFile file;
+  TensorFile file;
   file.path_ = path;
   // Without O_NONBLOCK a FIFO would wait for a writer before it can be refused.
   file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -321,50 +341,91 @@ Status SafetensorsFile::open(const std::string& path, SafetensorsFile* out) try 
   if (fstat(file.fd_, &info) != 0) return refuse("cannot be read: " + errno_text());
   if (!S_ISREG(info.st_mode)) return refuse("expected a regular file");
   file.file_bytes_ = info.st_size;
-  file.modified_ns_ = modified_ns(info);
+  file.modified_ns_ = ns_of(info);
 
-  std::string json;
-  if (Status status = read_header(file.fd_, file.file_bytes_, &json); !status.ok()) {
+  int64_t length = 0;
+  if (Status status = read_header_length(file.fd_, file.file_bytes_, &length); !status.ok()) {
     return refuse(status.message());
   }
-  file.data_offset_ = kLengthBytes + static_cast<int64_t>(json.size());
+  file.data_offset_ = kLengthBytes + length;
+  HeaderSource source(file.fd_, kLengthBytes, length);
   const int64_t data_bytes = file.file_bytes_ - file.data_offset_;
-  if (Status status = parse_header(json, data_bytes, &file.header_); !status.ok()) {
-    return {status.code(), path + ": " + status.message()};
+  if (Status status = parse(&source, data_bytes, &file.header_); !status.ok()) {
+    return refuse(status.message());
   }
   file.by_name_ = name_order(file.header_.tensors);
-
-  void* map =
-      mmap(nullptr, static_cast<size_t>(file.file_bytes_), PROT_READ, MAP_PRIVATE, file.fd_, 0);
-  if (map == MAP_FAILED) return refuse("cannot be mapped: " + errno_text());
-  file.map_ = static_cast<std::byte*>(map);
   if (Status status = file.check_unchanged(); !status.ok()) return status;
   *out = std::move(file);
   return {};
 } catch (const std::exception& error) {
-  return {StatusCode::internal, error.what()};
+  return {StatusCode::internal, path + ": " + error.what()};
 }
 
-const TensorEntry* SafetensorsFile::find(std::string_view name) const {
-  const auto& tensors = header_.tensors;
+Status TensorFile::acquire() {
+  if (fd_ >= 0) return {};
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd_ < 0) return malformed(path_ + ": cannot be opened: " + errno_text());
+  return check_unchanged();
+}
+
+Status TensorFile::read(int64_t offset, int64_t bytes, void* out) const {
+  Status status = read_at(fd_, data_offset_ + offset, bytes, static_cast<char*>(out));
+  return status.ok() ? status : Status(status.code(), path_ + ": " + status.message());
+}
+
+const TensorEntry* TensorFile::find(std::string_view name) const {
+  const TensorList& tensors = header_.tensors;
   const auto it =
       std::lower_bound(by_name_.begin(), by_name_.end(), name,
                        [&](uint32_t i, std::string_view n) { return tensors[i].name < n; });
   return it != by_name_.end() && tensors[*it].name == name ? &tensors[*it] : nullptr;
 }
 
-const std::byte* SafetensorsFile::data(const TensorEntry& entry) const {
-  return map_ + data_offset_ + entry.begin;
-}
-
-Status SafetensorsFile::check_unchanged() const {
+Status TensorFile::check_unchanged() const {
   struct stat info = {};
   if (fstat(fd_, &info) != 0) return malformed(path_ + ": cannot be read: " + errno_text());
-  if (info.st_size == file_bytes_ && modified_ns(info) == modified_ns_) return {};
+  if (info.st_size == file_bytes_ && ns_of(info) == modified_ns_) return {};
   return malformed(
       fmt::format("{}: expected the file of {} bytes that was opened, got one of {} "
                   "bytes that was changed since",
                   path_, file_bytes_, info.st_size));
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept {
+  *this = std::move(other);
+}
+
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
+  if (this == &other) return *this;
+  unmap();
+  map_ = std::exchange(other.map_, nullptr);
+  file_ = std::move(other.file_);
+  return *this;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  unmap();
+}
+
+void SafetensorsFile::unmap() {
+  if (map_ != nullptr) munmap(map_, static_cast<size_t>(file_.file_bytes()));
+  map_ = nullptr;
+}
+
+Status SafetensorsFile::open(const std::string& path, SafetensorsFile* out) {
+  SafetensorsFile file;
+  if (Status status = TensorFile::open(path, &file.file_); !status.ok()) return status;
+  void* map = mmap(nullptr, static_cast<size_t>(file.file_.file_bytes()), PROT_READ, MAP_PRIVATE,
+                   file.file_.descriptor(), 0);
+  if (map == MAP_FAILED) return malformed(path + ": cannot be mapped: " + errno_text());
+  file.map_ = static_cast<std::byte*>(map);
+  if (Status status = file.check_unchanged(); !status.ok()) return status;
+  *out = std::move(file);
+  return {};
+}
+
+const std::byte* SafetensorsFile::data(const TensorEntry& entry) const {
+  return map_ + file_.data_offset() + entry.begin;
 }
 
 }  // namespace rowscale::checkpoint

@@ -10,51 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/stored_type.hpp"
+#include "checkpoint/tensor_list.hpp"
 #include "rowscale/status.hpp"
-#include "rowscale/types.hpp"
 
 namespace rowscale::checkpoint {
 
-// The element types of the format, in the order in which the reference writer sorts tensors.
-enum class StoredType : int32_t {
-  boolean,
-  f4,
-  f6_e2m3,
-  f6_e3m2,
-  u8,
-  i8,
-  f8_e5m2,
-  f8_e4m3,  // the "fn" form: largest 448, no infinity
-  f8_e8m0,
-  f8_e4m3fnuz,
-  f8_e5m2fnuz,
-  i16,
-  u16,
-  f16,
-  bf16,
-  i32,
-  u32,
-  f32,
-  c64,
-  f64,
-  i64,
-  u64,
-};
-
-const char* to_string(StoredType type);      // as the file spells it: "F8_E4M3"
-int64_t bits_per_element(StoredType type);   // 4 and 6 occur
-bool to_dtype(StoredType type, DType* out);  // false: rowscale has no such type
-
-struct TensorEntry {
-  std::string name;
-  StoredType type = StoredType::u8;
-  std::vector<int64_t> shape;  // empty: a scalar; zero-sized dimensions occur
-  int64_t begin = 0;           // bytes, from the start of the data
-  int64_t end = 0;
-};
-
 struct SafetensorsHeader {
-  std::vector<TensorEntry> tensors;             // by (begin, end): without holes or overlaps
+  TensorList tensors;                           // by (begin, end): without holes or overlaps
   std::map<std::string, std::string> metadata;  // of "__metadata__"; values may hold anything
 };
 
@@ -64,7 +27,50 @@ Status parse_header(std::string_view json, int64_t data_bytes, SafetensorsHeader
 // A text of the file as it may be shown: quoted, control characters escaped, long ones cut.
 std::string shown(std::string_view text);
 
-// The file, mapped read-only until the object dies. Movable; safe to read from several threads.
+// One open file, read by position: nothing of it stays in memory but its header, and a file that
+// shrinks meanwhile gives a message, not a signal. Movable; read() may be called from any thread.
+class TensorFile {
+ public:
+  TensorFile() = default;
+  TensorFile(TensorFile&& other) noexcept;
+  TensorFile& operator=(TensorFile&& other) noexcept;
+  ~TensorFile();
+
+  // invalid_argument: unreadable, no regular file, or malformed; the message begins with the path
+  // and says which tensor, what was expected and what came. `out` is left alone on failure.
+  static Status open(const std::string& path, TensorFile* out);
+
+  const std::string& path() const { return path_; }
+  int descriptor() const { return fd_; }  // -1 while released
+  int64_t file_bytes() const { return file_bytes_; }
+  int64_t data_offset() const { return data_offset_; }  // bytes, in the file
+  int64_t modified_ns() const { return modified_ns_; }  // since 1970
+  const TensorList& tensors() const { return header_.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const TensorEntry* find(std::string_view name) const;  // nullptr: no such tensor
+
+  // `offset`: bytes from the start of the data. All of `bytes` or a failure.
+  Status read(int64_t offset, int64_t bytes, void* out) const;
+
+  // Closes the descriptor and keeps the header, for models of more shards than a process may have
+  // files open; acquire() opens the same file again and refuses one that was changed.
+  void release();
+  Status acquire();
+
+  Status check_unchanged() const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  int64_t file_bytes_ = 0;
+  int64_t data_offset_ = 0;
+  int64_t modified_ns_ = 0;
+  SafetensorsHeader header_;
+  std::vector<uint32_t> by_name_;  // indices of tensors, for find
+};
+
+// The file, mapped read-only until the object dies: for small files. Movable; safe to read from
+// several threads.
 class SafetensorsFile {
  public:
   SafetensorsFile() = default;
@@ -72,32 +78,25 @@ class SafetensorsFile {
   SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
   ~SafetensorsFile();
 
-  // invalid_argument: unreadable, no regular file, or malformed; the message begins with the path
-  // and says which tensor, what was expected and what came. `out` is left alone on failure.
+  // As TensorFile::open.
   static Status open(const std::string& path, SafetensorsFile* out);
 
-  const std::vector<TensorEntry>& tensors() const { return header_.tensors; }
-  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  const TensorEntry* find(std::string_view name) const;  // nullptr: no such tensor
+  const TensorList& tensors() const { return file_.tensors(); }
+  const std::map<std::string, std::string>& metadata() const { return file_.metadata(); }
+  const TensorEntry* find(std::string_view name) const { return file_.find(name); }
 
   // end - begin bytes. They may lie at any address, odd ones too: copy elements out with memcpy.
   const std::byte* data(const TensorEntry& entry) const;
 
   // A file that shrinks while it is mapped turns a read into SIGBUS, which no check can prevent;
   // this one, made between reads, turns most of those cases into a message.
-  Status check_unchanged() const;
+  Status check_unchanged() const { return file_.check_unchanged(); }
 
  private:
-  void close();
+  void unmap();
 
-  std::string path_;
-  int fd_ = -1;
+  TensorFile file_;
   std::byte* map_ = nullptr;
-  int64_t file_bytes_ = 0;
-  int64_t data_offset_ = 0;  // bytes, in the file
-  int64_t modified_ns_ = 0;
-  SafetensorsHeader header_;
-  std::vector<uint32_t> by_name_;  // indices of tensors, for find
 };
 
 }  // namespace rowscale::checkpoint

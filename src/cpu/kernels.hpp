@@ -77,6 +77,10 @@ struct Kernels {
   void (*encode_columns[kFormats][kFloatTypes])(const void* x, int64_t n, const float* scales,
                                                 Quotient quotient, NanRule nan, uint8_t* codes);
 
+  // numerics::checkpoint_code with a scale a group: the casts of checkpoints.
+  void (*checkpoint_codes[kFloatTypes])(const void* x, int64_t n, int64_t group,
+                                        const float* scales, uint8_t* codes);
+
   // Producers. T is the dtype of x, z and y.
   void (*widen[kFloatTypes])(const void* x, int64_t n, float* y);                     // to fp32
   void (*add[kFloatTypes])(const void* x, const void* residual, int64_t n, void* z);  // r(x + res)

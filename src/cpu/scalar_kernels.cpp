@@ -4,6 +4,7 @@
 
 #include "cpu/kernels.hpp"
 #include "numerics/activation.hpp"
+#include "numerics/checkpoint_cast.hpp"
 #include "numerics/float16.hpp"
 #include "numerics/fp8.hpp"
 #include "numerics/quotient.hpp"
@@ -61,6 +62,14 @@ void encode(const void* x, int64_t n, int64_t group, const Divisors& divisors, N
     const Quotient quotient =
         divisors.division[g] == Division::reciprocal ? Quotient::reciprocal : Quotient::divide;
     codes[i] = numerics::encode<F>(numerics::quotient(load<T>(x, i), divisors.s[g], quotient), nan);
+  }
+}
+
+template <class T>
+void checkpoint_codes(const void* x, int64_t n, int64_t group, const float* scales,
+                      uint8_t* codes) {
+  for (int64_t i = 0; i < n; ++i) {
+    codes[i] = numerics::checkpoint_code<T>(load<T>(x, i), scales[i / group]);
   }
 }
 
@@ -146,6 +155,7 @@ void fill(Kernels* k, int t) {
   k->decode[1][t] = decode<E5m2, T>;
   k->encode_columns[0][t] = encode_columns<E4m3, T>;
   k->encode_columns[1][t] = encode_columns<E5m2, T>;
+  k->checkpoint_codes[t] = checkpoint_codes<T>;
   k->widen[t] = widen<T>;
   k->add[t] = add<T>;
   k->sum_squares[t] = sum_squares<T>;

@@ -28,6 +28,7 @@ void Fill(Kernels* k, int t) {
   k->decode[1][t] = Decode<E5m2, T>;
   k->encode_columns[0][t] = EncodeColumns<E4m3, T>;
   k->encode_columns[1][t] = EncodeColumns<E5m2, T>;
+  k->checkpoint_codes[t] = CheckpointCodes<T>;
   k->widen[t] = Widen<T>;
   k->add[t] = Add<T>;
   k->sum_squares[t] = SumSquares<T>;

@@ -232,7 +232,8 @@ TEST(Header, SortsTensorsByOffset) {
   ASSERT_EQ(header.tensors.size(), 3U);
   EXPECT_EQ(header.tensors[0].name, "y");
   EXPECT_EQ(header.tensors[1].name, "e");
-  EXPECT_EQ(header.tensors[1].shape, (std::vector<int64_t>{3, 0}));
+  EXPECT_EQ(std::vector<int64_t>(header.tensors[1].shape.begin(), header.tensors[1].shape.end()),
+            (std::vector<int64_t>{3, 0}));
   EXPECT_EQ(header.tensors[2].name, "z");
   EXPECT_EQ(header.tensors[2].begin, 4);
   EXPECT_EQ(header.tensors[2].end, 6);

@@ -46,8 +46,10 @@ def defined_tests():
                 names.add(f"{prefix}/{suite}.")
     for path, text in lists.items():
         names.update(re.findall(r"add_test\(\s*NAME\s+([\w.]+)", text))
-        if path == "tests/house/CMakeLists.txt":
-            names.update("house." + name for name in re.findall(r"^house_test\((\w+)", text, re.MULTILINE))
+        for room in ("house", "checkpoint"):  # functions of a room, in its own CMakeLists.txt
+            if path == f"tests/{room}/CMakeLists.txt":
+                calls = re.findall(rf"^\s*{room}_test\((\w+)", text, re.MULTILINE)
+                names.update(f"{room}." + name for name in calls)
     return names
 
 

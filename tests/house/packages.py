@@ -15,8 +15,9 @@ def array(name):
 def main():
     problems = []
     names = array("packages") + array("tools")
+    readers = array("readers") + array("old_readers")  # environments of their own: may name one again
     problems += [f"{SCRIPT}: {name} stands twice" for name in set(names) if names.count(name) > 1]
-    problems += [f"{SCRIPT}: {tool} has no version" for tool in array("tools") if "==" not in tool]
+    problems += [f"{SCRIPT}: {tool} has no version" for tool in array("tools") + readers if "==" not in tool]
 
     # An install command anywhere else would be a second list.
     command = re.compile(r"\b(?:apt-get|apt|aptitude|dnf|pip3?)\s+(?:-\S+\s+)*install\b|\bpip3?\s+install\b")

@@ -232,6 +232,21 @@ HWY_NOINLINE void EncodeColumns(const void* x, int64_t n, const float* scales, Q
   });
 }
 
+// numerics::checkpoint_code. The quotient is rounded to T, so a shortcut for it would have to be
+// right in T, not only in its code: the processor divides.
+template <class T>
+HWY_NOINLINE void CheckpointCodes(const void* x, int64_t n, int64_t group, const float* scales,
+                                  uint8_t* codes) {
+  const VU nan_code = hn::Set(du, uint32_t{numerics::kNanCode});
+  for (int64_t begin = 0; begin < n; begin += group, ++scales) {
+    const VF s = hn::Set(df, *scales);
+    ForVectors(std::min(group, n - begin), [&](int64_t i, int64_t count) HWY_ATTR {
+      const VF q = RoundThrough<T>(hn::Div(LoadF32<T>(At<T>(x, begin + i), count), s));
+      StoreCodes(EncodeLanes<E4m3>(hn::Add(q, hn::Zero(df)), nan_code), codes + begin + i, count);
+    });
+  }
+}
+
 template <class F, class T>
 HWY_NOINLINE void Decode(const uint8_t* codes, int64_t n, int64_t group, const float* scales,
                          void* y) {

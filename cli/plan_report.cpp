@@ -1,0 +1,171 @@
+#include "plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "json_lines.hpp"
+#include "output.hpp"
+
+namespace rowscale::cli {
+namespace {
+
+using checkpoint::Action;
+using checkpoint::Fate;
+using checkpoint::Model;
+using checkpoint::OutputTensor;
+using checkpoint::Plan;
+using checkpoint::Reason;
+using checkpoint::TensorEntry;
+using checkpoint::TensorPlan;
+
+int64_t bytes_of(const std::vector<OutputTensor>& outputs) {
+  return std::accumulate(outputs.begin(), outputs.end(), int64_t{0},
+                         [](int64_t sum, const OutputTensor& out) { return sum + out.bytes; });
+}
+
+std::string what_text(const TensorPlan& tensor, size_t outputs) {
+  const std::string action = to_string(tensor.action);
+  const std::string parts = outputs > 2 ? fmt::format(" into {} weights", outputs / 2) : "";
+  return fmt::format("{}{}: {}", action, parts, to_string(tensor.reason));
+}
+
+void add_tensors(const Model& model, const Plan& plan, std::string* out) {
+  Table table({{"tensor", false},
+               {"dtype", false},
+               {"shape", false},
+               {"bytes before"},
+               {"after"},
+               {"what and why", false}});
+  for (const TensorPlan& tensor : plan.tensors) {
+    const TensorEntry& entry = model.entry(tensor.source);
+    const auto outputs = outputs_of(plan, model, tensor);
+    table.add({checkpoint::shown(entry.name), to_string(entry.type),
+               fmt::format("[{}]", fmt::join(entry.shape, ", ")), grouped(entry.bytes()),
+               grouped(bytes_of(outputs)), what_text(tensor, outputs.size())});
+  }
+  *out += table.text() + "\n";
+}
+
+void add_side_files(const Model& model, std::string* out) {
+  for (const checkpoint::SideFile& file : model.side_files()) {
+    if (file.fate != Fate::left_out) continue;
+    *out += fmt::format("left out: {} ({})\n", checkpoint::shown(file.name), file.reason);
+  }
+}
+
+// Reasons by their bytes.
+std::vector<Reason> reasons_of(const Plan& plan) {
+  std::vector<Reason> out;
+  for (int i = 0; i < checkpoint::kReasons; ++i) {
+    if (plan.by_reason[static_cast<size_t>(i)].tensors > 0) out.push_back(static_cast<Reason>(i));
+  }
+  std::stable_sort(out.begin(), out.end(), [&](Reason a, Reason b) {
+    return plan.by_reason[static_cast<size_t>(a)].bytes >
+           plan.by_reason[static_cast<size_t>(b)].bytes;
+  });
+  return out;
+}
+
+double percent(int64_t part, int64_t whole) {
+  return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 999.5 && unit + 1 < std::size(kUnits)) {
+    value /= 1000.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
+}
+
+std::string plan_text(const Model& model, const Plan& plan, PlanDetail detail) {
+  std::string out;
+  if (detail == PlanDetail::every_tensor) add_tensors(model, plan, &out);
+  Table table({{"why", false}, {"tensors"}, {"bytes"}, {"share"}});
+  for (const Reason reason : reasons_of(plan)) {
+    const auto& total = plan.by_reason[static_cast<size_t>(reason)];
+    table.add({to_string(reason), grouped(total.tensors), grouped(total.bytes),
+               fmt::format("{:.1f} %", percent(total.bytes, plan.source_bytes))});
+  }
+  out += table.text() + "\n";
+  add_side_files(model, &out);
+  out += fmt::format(
+      "{} with {} numerics: {} of the weight bytes become FP8; weights {} before, {} after; "
+      "{} of other files\n",
+      to_string(plan.request.scheme), to_string(plan.request.numerics),
+      fmt::format("{:.1f} %", 100.0 * plan.share_quantized()), size_text(plan.source_bytes),
+      size_text(plan.output_bytes), size_text(plan.side_bytes));
+  return out;
+}
+
+std::string shortfall_text(const Plan& plan) {
+  if (plan.share_quantized() >= 0.5) return {};
+  std::string out =
+      fmt::format("Less than half of the weight bytes, {:.1f} %, became FP8. The rest:\n",
+                  100.0 * plan.share_quantized());
+  for (const Reason reason : reasons_of(plan)) {
+    if (reason == Reason::linear_weight || reason == Reason::already_fp8) continue;
+    const int64_t bytes = plan.by_reason[static_cast<size_t>(reason)].bytes;
+    if (percent(bytes, plan.source_bytes) < 1.0) continue;
+    out += fmt::format("  {:5.1f} %  {}\n", percent(bytes, plan.source_bytes), to_string(reason));
+  }
+  return out;
+}
+
+std::string plan_json(const Model& model, const Plan& plan, PlanDetail detail) {
+  std::string out;
+  if (detail == PlanDetail::every_tensor) {
+    for (const TensorPlan& tensor : plan.tensors) {
+      const TensorEntry& entry = model.entry(tensor.source);
+      const auto outputs = outputs_of(plan, model, tensor);
+      nlohmann::ordered_json line = json_line("tensor");
+      line["name"] = std::string(entry.name);
+      line["file"] = model.shard_name(tensor.source.shard);
+      line["dtype"] = to_string(entry.type);
+      line["shape"] = std::vector<int64_t>(entry.shape.begin(), entry.shape.end());
+      line["action"] = to_string(tensor.action);
+      line["reason"] = code_of(tensor.reason);
+      line["bytes_before"] = entry.bytes();
+      line["bytes_after"] = bytes_of(outputs);
+      out += dump(line) + "\n";
+    }
+  }
+  for (const checkpoint::SideFile& file : model.side_files()) {
+    if (file.fate != Fate::left_out) continue;
+    nlohmann::ordered_json line = json_line("left_out");
+    line["name"] = file.name;
+    line["reason"] = file.reason;
+    out += dump(line) + "\n";
+  }
+  for (const std::string& warning : plan.warnings) {
+    nlohmann::ordered_json line = json_line("warning");
+    line["message"] = warning;
+    out += dump(line) + "\n";
+  }
+  nlohmann::ordered_json line = json_line("plan");
+  line["scheme"] = std::string(to_string(plan.request.scheme));
+  line["numerics"] = std::string(to_string(plan.request.numerics));
+  line["source"] = to_string(plan.source_format);
+  line["tensors"] = plan.tensors.size();
+  line["bytes_before"] = plan.source_bytes;
+  line["bytes_after"] = plan.output_bytes;
+  line["side_bytes"] = plan.side_bytes;
+  line["quantized_share"] = plan.share_quantized();
+  for (const Reason reason : reasons_of(plan)) {
+    const auto& total = plan.by_reason[static_cast<size_t>(reason)];
+    line["reasons"][code_of(reason)] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
+  }
+  line["ignore"] = plan.ignore;
+  return out + dump(line) + "\n";
+}
+
+}  // namespace rowscale::cli

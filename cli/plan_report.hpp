@@ -1,0 +1,29 @@
+// A conversion's plan for people and for programs.
+#pragma once
+
+#include <string>
+
+#include "checkpoint/plan.hpp"
+
+namespace rowscale::cli {
+
+enum class PlanDetail {
+  summary,  // one line a reason
+  every_tensor
+};
+
+// Ends with the warnings' count, the sizes and the share that is quantized.
+std::string plan_text(const checkpoint::Model& model, const checkpoint::Plan& plan,
+                      PlanDetail detail);
+
+// The lines that say why less than half is quantized; empty where it is not so.
+std::string shortfall_text(const checkpoint::Plan& plan);
+
+// One JSON object a line: docs/converting.md.
+std::string plan_json(const checkpoint::Model& model, const checkpoint::Plan& plan,
+                      PlanDetail detail);
+
+// "1.5 GB": powers of 1000, three digits.
+std::string size_text(int64_t bytes);
+
+}  // namespace rowscale::cli

@@ -1,0 +1,425 @@
+#include "checkpoint/convert.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/failure.hpp"
+#include "checkpoint/journal.hpp"
+#include "checkpoint/memory_budget.hpp"
+#include "checkpoint/model_card.hpp"
+#include "checkpoint/output_file.hpp"
+#include "checkpoint/output_texts.hpp"
+#include "checkpoint/pipeline.hpp"
+#include "checkpoint/plain_file.hpp"
+#include "checkpoint/shard_layout.hpp"
+#include "checkpoint/strip_schedule.hpp"
+#include "checkpoint/strip_work.hpp"
+#include "checkpoint/target_folder.hpp"
+#include "rowscale/version.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+constexpr const char* kReadme = "README.md";
+constexpr const char* kBaseReadme = "README.base.md";
+constexpr const char* kConfig = "config.json";
+constexpr const char* kRecord = "rowscale.json";
+
+class Converter {
+ public:
+  Converter(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener)
+      : model_(*model),
+        plan_(plan),
+        request_(request),
+        listener_(*listener),
+        target_(*model, request),
+        work_(plan, *model),
+        budget_(make_budget(*model, plan, request.threads, request.max_memory)),
+        pipeline_(budget_.workers, budget_.strips) {}
+
+  Outcome run() {
+    target_.begin();
+    const nlohmann::ordered_json header = journal_header();
+    journal_ = std::make_unique<Journal>(target_.is_resumed()
+                                             ? Journal::resume(target_.journal_path(), header)
+                                             : Journal::create(target_.journal_path(), header));
+    for (uint32_t shard = 0; shard < model_.shards().size(); ++shard) {
+      if (is_finished(model_.shard_name(shard))) {
+        count_shard(shard);
+      } else if (convert_shard(shard) == Outcome::stopped) {
+        return Outcome::stopped;
+      }
+    }
+    for (const SideFile& file : model_.side_files()) {
+      if (file.fate != Fate::copied || gives_way(file.name)) continue;
+      if (listener_.should_stop()) return Outcome::stopped;
+      copy_side_file(file.name, is_base_card(file.name) ? kBaseReadme : file.name);
+    }
+    write_texts();
+    journal_.reset();
+    target_.finish({kRecord, model_.index_name(), kConfig});
+    return Outcome::done;
+  }
+
+  // What no run can continue.
+  void discard() {
+    journal_.reset();
+    target_.discard();
+  }
+
+ private:
+  bool writes_card() const { return request_.card == Card::write; }
+  // A card that was set aside before, where this run sets one aside.
+  bool gives_way(const std::string& name) const { return writes_card() && name == kBaseReadme; }
+  bool is_base_card(const std::string& name) const { return writes_card() && name == kReadme; }
+
+  // Everything that the output depends on.
+  nlohmann::ordered_json journal_header() const {
+    nlohmann::ordered_json out;
+    out["rowscale"] = std::string(version());
+    out["scheme"] = std::string(to_string(plan_.request.scheme));
+    out["numerics"] = std::string(to_string(plan_.request.numerics));
+    out["ignore"] = plan_.request.ignore;
+    out["card"] = writes_card();
+    nlohmann::ordered_json& source = out["source"];
+    source[kConfig] = hash_of(model_.config_text());
+    for (uint32_t i = 0; i < model_.shards().size(); ++i) {
+      const TensorFile& file = model_.shards()[i];
+      source[model_.shard_name(i)] = {{"bytes", file.file_bytes()},
+                                      {"modified_ns", file.modified_ns()}};
+    }
+    for (const SideFile& file : model_.side_files()) {
+      if (file.fate == Fate::copied) source[file.name] = {{"bytes", file.bytes}};
+    }
+    return out;
+  }
+
+  static std::string hash_of(const std::string& text) {
+    Sha256 hash;
+    hash.update(text.data(), text.size());
+    return hash.hex();
+  }
+
+  bool is_finished(const std::string& name) {
+    const FinishedFile* file = journal_->find(name);
+    if (file == nullptr) return false;
+    finished_.push_back(*file);
+    return true;
+  }
+
+  void finish_file(OutputFile* file, const std::string& name) {
+    const int64_t bytes = file->cursor();
+    FinishedFile done{name, bytes, file->finish()};
+    sync_folder(std::filesystem::path(target_.in_work(name)).parent_path().string());
+    journal_->add(done);
+    listener_.finished(done.name, done.bytes, done.sha256);
+    finished_.push_back(std::move(done));
+  }
+
+  uint32_t tensors_in(uint32_t shard) const {
+    return plan_.shard_begin[shard + 1] - plan_.shard_begin[shard];
+  }
+  const TensorPlan& tensor_of(uint32_t shard, uint32_t i) const {
+    return plan_.tensors[plan_.shard_begin[shard] + i];
+  }
+
+  void count_shard(uint32_t shard) { count_tensors(shard, tensors_in(shard)); }
+  void count_tensors(uint32_t shard, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      done_bytes_ += model_.entry(tensor_of(shard, i).source).bytes();
+    }
+    listener_.progress(done_bytes_, plan_.source_bytes);
+  }
+
+  // The hash of what the tensor has in the tail, added.
+  static void hash_tail(const ShardLayout& layout, const OutputFile& file, uint32_t tensor,
+                        Sha256* hash) {
+    std::vector<std::byte> bytes;
+    for (uint32_t i = 0; i < layout.slot_count(tensor); ++i) {
+      const Slot slot = layout.slots_of(tensor)[i];
+      if (slot.begin < layout.tail_begin()) continue;
+      for (int64_t at = 0; at < slot.bytes; at += kPiece) {
+        const int64_t count = std::min(kPiece, slot.bytes - at);
+        bytes.resize(static_cast<size_t>(count));
+        file.read(slot.begin + at, count, bytes.data());
+        hash->update(bytes.data(), bytes.size());
+      }
+    }
+  }
+
+  // Where the tensor's part that is written in order ends, or `otherwise`.
+  static int64_t ordered_end(const ShardLayout& layout, uint32_t tensor, int64_t otherwise) {
+    for (uint32_t i = layout.slot_count(tensor); i > 0; --i) {
+      const Slot slot = layout.slots_of(tensor)[i - 1];
+      if (slot.begin < layout.tail_begin()) return slot.begin + slot.bytes;
+    }
+    return otherwise;
+  }
+
+  // What an earlier run left of the shard, if its bytes are still what the journal says.
+  std::unique_ptr<OutputFile> continue_shard(const ShardLayout& layout, const std::string& name,
+                                             Sha256* tail, uint32_t* first) {
+    const auto& left = journal_->unfinished();
+    if (!left || left->name != name) return nullptr;
+    try {
+      auto file = std::make_unique<OutputFile>(OutputFile::reopen(target_.in_work(name)));
+      file->append_from_file(left->cursor);
+      Sha256 hash;
+      for (uint32_t i = 0; i < left->tensors; ++i) hash_tail(layout, *file, i, &hash);
+      if (file->prefix_hash() != left->prefix_hash || hash.hex() != left->tail_hash) return nullptr;
+      *tail = hash;
+      *first = left->tensors;
+      return file;
+    } catch (const Failure&) {  // gone, or shorter after a power failure: from the start
+      return nullptr;
+    }
+  }
+
+  Outcome convert_shard(uint32_t shard) {
+    const std::string& name = model_.shard_name(shard);
+    const ShardLayout layout(plan_, model_, shard);
+    Sha256 tail;
+    uint32_t first = 0;
+    std::unique_ptr<OutputFile> file = continue_shard(layout, name, &tail, &first);
+    if (!file) {
+      file = std::make_unique<OutputFile>(target_.in_work(name), layout.file_bytes());
+      std::string head;
+      layout.write_header([&](std::string_view piece) {
+        head += piece;
+        if (head.size() < size_t{kPiece}) return;
+        file->append(head);
+        head.clear();
+      });
+      file->append(head);
+    }
+    count_tensors(shard, first);
+
+    StripSchedule schedule(plan_, model_, layout, shard, first, budget_.strip_elements, &groups_,
+                           [&](const TensorPlan& tensor) { return read_scales(tensor); });
+    bool stopped = false;
+    Pipeline<Strip>::Stages stages;
+    stages.read = [&](Strip* strip) {
+      if (!schedule.next(&strip->task)) return false;
+      acquire(strip->task.weight ? strip->task.weight->source : strip->task.source);
+      work_.read(strip);
+      return true;
+    };
+    stages.work = [&](Strip* strip) { work_.cast(strip, [&] { return pipeline_.is_stopping(); }); };
+    stages.write = [&](Strip* strip) {
+      write(layout, *strip, file.get());
+      done_bytes_ += strip->task.source_bytes;
+      if (strip->task.ends_tensor) end_tensor(layout, name, strip->task.tensor, &tail, file.get());
+      listener_.progress(done_bytes_, plan_.source_bytes);
+      stopped = listener_.should_stop();
+      return !stopped;
+    };
+    pipeline_.run(stages);
+    release_all();
+    if (stopped) {
+      file->flush();
+      journal_->flush();
+      return Outcome::stopped;
+    }
+    file->append_from_file(layout.file_bytes());
+    finish_file(file.get(), name);
+    return Outcome::done;
+  }
+
+  static void put(const ShardLayout& layout, int64_t to, const void* data, int64_t bytes,
+                  OutputFile* file) {
+    if (to == file->cursor() && to < layout.tail_begin()) {
+      file->append(data, bytes);
+    } else {
+      file->write(to, data, bytes);
+    }
+  }
+
+  void write(const ShardLayout& layout, const Strip& strip, OutputFile* file) const {
+    const Task& task = strip.task;
+    switch (task.kind) {
+      case TaskKind::measure:
+        return;
+      case TaskKind::copy:
+        return put(layout, task.to, strip.in.data(), task.bytes, file);
+      case TaskKind::widen_scales:
+        return put(layout, task.to, strip.scales.data(), task.bytes * 4, file);
+      case TaskKind::cast:
+        break;
+    }
+    const Weight& weight = *task.weight;
+    const int64_t columns = weight.part.columns;
+    if (task.columns == columns) {
+      put(layout, weight.codes.begin + task.row * columns, strip.codes.data(), task.rows * columns,
+          file);
+    } else {
+      for (int64_t r = 0; r < task.rows; ++r) {
+        put(layout, weight.codes.begin + (task.row + r) * columns + task.column,
+            strip.codes.data() + r * task.columns, task.columns, file);
+      }
+    }
+    write_scales(strip, file);
+  }
+
+  void write_scales(const Strip& strip, OutputFile* file) const {
+    const Task& task = strip.task;
+    const Weight& weight = *task.weight;
+    const int64_t element = bits_per_element(scale_type(plan_, weight.stored)) / 8;
+    switch (plan_.request.scheme) {
+      case Scheme::fp8_tensor:
+        if (task.row == 0 && task.column == 0) {
+          file->write(weight.scales.begin, strip.scales.data(), element);
+        }
+        return;
+      case Scheme::fp8_dynamic:
+        // A long row comes in several strips with the same scale.
+        if (task.column == 0) {
+          file->write(weight.scales.begin + task.row * element, strip.scales.data(),
+                      task.rows * element);
+        }
+        return;
+      case Scheme::fp8_block:
+        break;
+    }
+    const int64_t across = scale_shape(plan_, weight.part.rows, weight.part.columns)[1];
+    const std::vector<int64_t> shape = scale_shape(plan_, task.rows, task.columns);
+    for (int64_t r = 0; r < shape[0]; ++r) {
+      const int64_t at =
+          (task.row / plan_.block_rows + r) * across + task.column / plan_.block_columns;
+      file->write(weight.scales.begin + at * element, strip.scales.data() + r * shape[1] * element,
+                  shape[1] * element);
+    }
+  }
+
+  void end_tensor(const ShardLayout& layout, const std::string& name, uint32_t tensor, Sha256* tail,
+                  OutputFile* file) {
+    file->append_from_file(ordered_end(layout, tensor, file->cursor()));
+    hash_tail(layout, *file, tensor, tail);
+    journal_->add(
+        UnfinishedFile{name, tensor + 1, file->cursor(), file->prefix_hash(), tail->hex()});
+  }
+
+  // Shards are open while they are read: a model may have more than a process may open.
+  void acquire(Place place) {
+    TensorFile& file = model_.shards()[place.shard];
+    if (file.descriptor() >= 0) return;
+    require_readable(file.acquire());
+    // A hint; without it the kernel reads ahead less.
+    posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
+    acquired_.insert(place.shard);
+  }
+
+  void release_all() {
+    for (const uint32_t shard : acquired_) {
+      require_readable(model_.shards()[shard].check_unchanged());
+      model_.shards()[shard].release();
+    }
+    acquired_.clear();
+  }
+
+  std::vector<float> read_scales(const TensorPlan& weight) {
+    const std::string_view name = model_.entry(weight.source).name;
+    const auto scale = find_scale(model_, name);
+    if (!scale) refuse_input("tensor {}: its scales are gone", shown(name));  // the plan had them
+    acquire(scale->place);
+    const TensorEntry& entry = model_.entry(scale->place);
+    std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
+    require_readable(
+        model_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
+    return widened_scales(entry, bytes);
+  }
+
+  void copy_side_file(const std::string& from, const std::string& to) {
+    if (is_finished(to)) return;
+    const PlainFile in(model_.file_path(from));
+    OutputFile file(target_.in_work(to), in.bytes());
+    std::vector<std::byte> piece(kPiece);
+    for (int64_t at = 0; at < in.bytes(); at += kPiece) {
+      const int64_t count = std::min(kPiece, in.bytes() - at);
+      in.read(at, count, piece.data());
+      file.append(piece.data(), count);
+    }
+    finish_file(&file, to);
+  }
+
+  void write_text(const std::string& name, const std::string& text) {
+    OutputFile file(target_.in_work(name), static_cast<int64_t>(text.size()));
+    file.append(text);
+    const int64_t bytes = file.cursor();
+    const std::string hash = file.finish();
+    listener_.finished(name, bytes, hash);
+  }
+
+  void write_texts() {
+    std::vector<std::pair<std::string, std::string>> texts;
+    if (writes_card()) {
+      const auto& files = model_.side_files();
+      const bool has_readme = std::any_of(files.begin(), files.end(), [](const SideFile& file) {
+        return file.name == kReadme && file.fate == Fate::copied;
+      });
+      const std::string original =
+          has_readme ? read_text(model_.file_path(kReadme), kLargestText) : std::string();
+      texts.emplace_back(kReadme, model_card(model_, plan_, original));
+    }
+    const std::string config = config_text(model_, plan_);
+    const std::string index = model_.has_index() ? index_text(model_, plan_) : std::string();
+    for (const auto& [name, text] : texts) write_text(name, text);
+    if (model_.has_index()) texts.emplace_back(model_.index_name(), index);
+    texts.emplace_back(kConfig, config);
+    for (const auto& [name, text] : texts) {
+      finished_.push_back({name, static_cast<int64_t>(text.size()), hash_of(text)});
+    }
+    write_text(kRecord, record_text(model_, plan_, finished_));
+    if (model_.has_index()) write_text(model_.index_name(), index);
+    write_text(kConfig, config);
+  }
+
+  static constexpr int64_t kPiece = 1 << 20;
+
+  Model& model_;
+  const Plan& plan_;
+  const ConvertRequest& request_;
+  Listener& listener_;
+  TargetFolder target_;
+  StripWork work_;
+  MemoryBudget budget_;
+  Pipeline<Strip> pipeline_;
+  std::unique_ptr<Journal> journal_;
+  std::vector<FinishedFile> finished_;
+  GroupAmaxes groups_;
+  std::set<uint32_t> acquired_;
+  int64_t done_bytes_ = 0;
+};
+
+}  // namespace
+
+Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener) {
+  Converter converter(model, plan, request, listener);
+  try {
+    return converter.run();
+  } catch (const Failure& failure) {
+    if (failure.kind() == FailureKind::data) converter.discard();
+    throw;
+  }
+}
+
+void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {
+  const TargetFolder target(model, request);
+  make_budget(model, plan, request.threads, request.max_memory);
+  int64_t headers = 0;
+  for (uint32_t shard = 0; shard < model.shards().size(); ++shard) {
+    headers += ShardLayout(plan, model, shard).header_bytes();
+  }
+  const int64_t planned = plan.output_bytes + plan.side_bytes + headers;
+  const int64_t room = target.free_bytes() + target.used_bytes();
+  if (planned <= room) return;
+  throw Failure(FailureKind::output,
+                fmt::format("{}: expected room for {} bytes, got {}", request.out, planned, room));
+}
+
+}  // namespace rowscale::checkpoint

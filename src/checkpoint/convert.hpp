@@ -1,0 +1,45 @@
+// The conversion itself: from a plan to a folder that is complete or not there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checkpoint/plan.hpp"
+
+namespace rowscale::checkpoint {
+
+enum class Unfinished { refuse, resume };  // what an interrupted run left
+enum class Existing { refuse, replace };   // an output that rowscale wrote before
+enum class Card { copy, write };           // the model card: README.md as it is, or a new one
+
+struct ConvertRequest {
+  std::string out;
+  Unfinished unfinished = Unfinished::refuse;
+  Existing existing = Existing::refuse;
+  Card card = Card::copy;
+  int threads = 0;                          // 0: as many as the process may use
+  int64_t max_memory = int64_t{512} << 20;  // bytes, of the resident set
+};
+
+// Told of what happens, from one thread at a time.
+class Listener {
+ public:
+  Listener() = default;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  virtual ~Listener() = default;
+  virtual void progress(int64_t done_bytes, int64_t total_bytes) = 0;  // of the source
+  virtual void finished(const std::string& name, int64_t bytes, const std::string& sha256) = 0;
+  virtual bool should_stop() = 0;  // asked between strips
+};
+
+enum class Outcome { done, stopped };  // stopped: as should_stop() asked; can be resumed
+
+// Throws Failure: usage (the target is in the way), input (the source changed, or holds a number
+// that is none), output (no room, quota, I/O error; what is there can be resumed).
+Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener);
+
+// Refuses what would be refused anyway, before any work: a target in the way, too little room.
+void check_target(const Model& model, const Plan& plan, const ConvertRequest& request);
+
+}  // namespace rowscale::checkpoint

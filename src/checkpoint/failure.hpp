@@ -1,0 +1,53 @@
+// How work on checkpoints gives up. Above the safetensors reader, which returns a Status, failures
+// are thrown: they come from everywhere in long work, and end it. The command turns the kind into
+// its exit code.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "rowscale/status.hpp"
+
+namespace rowscale::checkpoint {
+
+enum class FailureKind {
+  check,   // something that was asked to hold does not
+  usage,   // arguments, or a target that is in the way
+  data,    // a number that cannot be quantized: as input, and no use to continue
+  input,   // unreadable, malformed, unsupported, already quantized, nothing to quantize
+  output,  // no room, quota, I/O error
+};
+
+class Failure : public std::runtime_error {
+ public:
+  Failure(FailureKind kind, const std::string& message)
+      : std::runtime_error(message), kind_(kind) {}
+  [[nodiscard]] FailureKind kind() const { return kind_; }
+
+ private:
+  FailureKind kind_;
+};
+
+template <class... Args>
+[[noreturn]] void refuse_input(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(FailureKind::input, fmt::format(format, std::forward<Args>(args)...));
+}
+template <class... Args>
+[[noreturn]] void refuse_usage(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(FailureKind::usage, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void refuse_data(fmt::format_string<Args...> format, Args&&... args) {
+  throw Failure(FailureKind::data, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Of the safetensors reader.
+inline void require_readable(const Status& status) {
+  if (!status.ok()) throw Failure(FailureKind::input, status.message());
+}
+
+}  // namespace rowscale::checkpoint

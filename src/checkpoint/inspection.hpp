@@ -1,0 +1,39 @@
+// What is in a file or folder of tensors, from its headers, its configuration and its scales.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/model.hpp"
+#include "checkpoint/scale_statistics.hpp"
+
+namespace rowscale::checkpoint {
+
+struct TypeShare {
+  StoredType type = StoredType::u8;
+  int64_t tensors = 0;
+  int64_t bytes = 0;
+};
+
+// Tensors that differ only in the numbers of their names.
+struct TensorGroup {
+  std::string name;  // "model.layers.{0-31}.mlp.up_proj.weight"
+  StoredType type = StoredType::u8;
+  std::vector<int64_t> shape;
+  int64_t tensors = 0;
+  int64_t bytes = 0;
+};
+
+struct Inspection {
+  int64_t tensors = 0;
+  int64_t bytes = 0;                // of the tensors' data
+  std::vector<TypeShare> types;     // the most bytes first
+  std::vector<TensorGroup> groups;  // in the order of their names
+  ScaleStatistics scales;
+};
+
+// Throws Failure(input).
+Inspection inspect(Model& model);
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,165 @@
+#include "checkpoint/json_text.hpp"
+
+#include <cstddef>
+#include <optional>
+
+#include "checkpoint/failure.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// Past the string that begins at `i`.
+size_t end_of_string(std::string_view text, size_t i) {
+  for (++i; i < text.size() && text[i] != '"'; ++i) {
+    if (text[i] == '\\') ++i;
+  }
+  return i < text.size() ? i + 1 : text.size();
+}
+
+// Every byte keeps its place.
+std::string without_python_numbers(std::string_view text) {
+  std::string out(text);
+  for (size_t i = 0; i < out.size();) {
+    if (out[i] == '"') {
+      i = end_of_string(out, i);
+      continue;
+    }
+    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+      if (out.compare(i, word.size(), word) == 0) {
+        out.replace(i, word.size(), "0" + std::string(word.size() - 1, ' '));
+        break;
+      }
+    }
+    ++i;
+  }
+  return out;
+}
+
+// Past the value that begins at `i`.
+size_t end_of_value(std::string_view text, size_t i) {
+  int depth = 0;
+  while (i < text.size()) {
+    const char c = text[i];
+    if (c == '"') {
+      i = end_of_string(text, i);
+      if (depth == 0) return i;
+      continue;
+    }
+    if (depth == 0 && (c == ',' || c == '}' || c == ']' || is_space(c))) return i;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') {
+      --depth;
+      if (depth == 0) return i + 1;
+    }
+    ++i;
+  }
+  return i;
+}
+
+size_t past_space(std::string_view text, size_t i) {
+  while (i < text.size() && is_space(text[i])) ++i;
+  return i;
+}
+
+struct Span {
+  size_t begin;
+  size_t end;
+};
+
+struct Layout {
+  std::optional<Span> value;  // of the member that was sought
+  size_t last_end = 0;        // past the last member's value, or past the '{'
+  std::string indent;         // the white space before the last member's name
+  bool is_empty = true;
+};
+
+// The members of the object at the top of valid JSON.
+Layout layout_of(std::string_view text, std::string_view key, const std::string& name) {
+  Layout out;
+  size_t i = past_space(text, 0) + 1;  // past the '{'
+  out.last_end = i;
+  for (;;) {
+    const size_t before = i;
+    i = past_space(text, i);
+    if (i >= text.size() || text[i] == '}') return out;
+    out.indent = std::string(text.substr(before, i - before));
+    const size_t key_end = end_of_string(text, i);
+    const auto member = nlohmann::json::parse(text.substr(i, key_end - i)).get<std::string>();
+    i = past_space(text, key_end);
+    i = past_space(text, i + 1);  // past the ':'
+    const size_t end = end_of_value(text, i);
+    if (member == key) {
+      if (out.value) refuse_input("{}: the member \"{}\" appears twice", name, key);
+      out.value = Span{i, end};
+    }
+    out.is_empty = false;
+    out.last_end = end;
+    i = past_space(text, end);
+    if (i < text.size() && text[i] == ',') ++i;
+  }
+}
+
+// The lines after the first moved to where the member stands.
+std::string indented(std::string_view value, const std::string& indent) {
+  const size_t line = indent.rfind('\n');
+  if (line == std::string::npos) {  // all on one line: so is what is added
+    return nlohmann::ordered_json::parse(value).dump();
+  }
+  std::string out;
+  for (const char c : value) {
+    out += c;
+    if (c == '\n') out += indent.substr(line + 1);
+  }
+  return out;
+}
+
+}  // namespace
+
+nlohmann::json parse_config(std::string_view text, const std::string& name) {
+  const size_t first = past_space(text, 0);
+  if (first == text.size() || text[first] != '{') refuse_input("{}: expected a JSON object", name);
+  try {
+    return nlohmann::json::parse(without_python_numbers(text));
+  } catch (const nlohmann::json::exception& error) {
+    std::string why = error.what();
+    why = why.substr(0, why.find("; last read"));
+    const size_t prefix = why.find("] ");
+    if (prefix != std::string::npos) why = why.substr(prefix + 2);
+    refuse_input("{}: expected JSON, got a {}", name, why);
+  }
+}
+
+std::string with_member(std::string_view text, std::string_view key, std::string_view value,
+                        const std::string& name) {
+  const Layout layout = layout_of(text, key, name);
+  std::string out;
+  if (layout.value) {
+    // The member's own line decides, not the last one's.
+    const size_t line = text.rfind('\n', layout.value->begin);
+    std::string indent;
+    if (line != std::string_view::npos) {
+      indent = std::string(text.substr(line, past_space(text, line) - line));
+    }
+    out += text.substr(0, layout.value->begin);
+    out += indented(value, indent);
+    out += text.substr(layout.value->end);
+    return out;
+  }
+  const std::string indent = layout.is_empty ? "\n  " : layout.indent;
+  out += text.substr(0, layout.last_end);
+  if (!layout.is_empty) out += ',';
+  out += indent;
+  out += '"';
+  out += key;
+  out += "\": ";
+  out += indented(value, indent);
+  if (layout.is_empty) out += '\n';
+  out += text.substr(layout.last_end);
+  return out;
+}
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,94 @@
+#include "checkpoint/memory_budget.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <string>
+#include <thread>
+
+#include "checkpoint/failure.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+// Program, libraries, stacks, and what the allocator keeps.
+constexpr int64_t kFixed = int64_t{40} << 20;
+// Upper bounds of what a tensor costs in headers, indexes and plan beside its name.
+constexpr int64_t kTensorBytes = 200;
+constexpr int64_t kNames = 3;  // in the header; once more in the index; once among the outputs
+// Buffers of a strip, bytes an element: read (4), worked on (4), codes (1), scales (1/2).
+constexpr int64_t kStripBytes = 10;
+constexpr int64_t kMostElements = int64_t{2} << 20;
+constexpr int64_t kFewestElements = int64_t{64} << 10;
+
+int64_t plan_bytes(const Model& model, const Plan& plan) {
+  int64_t names = 0;
+  for (const TensorPlan& tensor : plan.tensors) {
+    names += static_cast<int64_t>(model.entry(tensor.source).name.size());
+  }
+  return static_cast<int64_t>(plan.tensors.size()) * kTensorBytes + names * kNames;
+}
+
+// "max 100000" or "200000 100000": the quota and its period in microseconds.
+double quota_in(const std::string& path) {
+  std::ifstream in(path);
+  std::string quota;
+  double period = 0.0;
+  if (!(in >> quota >> period) || quota == "max" || period <= 0.0) return 0.0;
+  return std::atof(quota.c_str()) / period;
+}
+
+// Of control groups version 2: the least of this group's and its parents' quotas; 0: none.
+double quota() {
+  std::ifstream in("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.rfind("0::", 0) != 0) continue;
+    double least = 0.0;
+    for (std::string group = line.substr(3);;) {
+      const double cpus = quota_in("/sys/fs/cgroup" + group + "/cpu.max");
+      if (cpus > 0.0 && (least == 0.0 || cpus < least)) least = cpus;
+      const size_t slash = group.rfind('/');
+      if (slash == std::string::npos || group.size() <= 1) return least;
+      group.resize(slash);
+    }
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+int usable_threads() {
+  cpu_set_t set;
+  int threads = sched_getaffinity(0, sizeof set, &set) == 0
+                    ? CPU_COUNT(&set)
+                    : static_cast<int>(std::thread::hardware_concurrency());
+  const double limit = quota();
+  if (limit > 0.0) threads = std::min(threads, static_cast<int>(std::ceil(limit)));
+  return std::max(threads, 1);
+}
+
+MemoryBudget make_budget(const Model& model, const Plan& plan, int threads, int64_t max_memory) {
+  MemoryBudget out;
+  out.workers = threads > 0 ? threads : usable_threads();
+  out.strips = out.workers + 4;  // being read, waiting, being written
+  const int64_t needed = kFixed + plan_bytes(model, plan);
+  const int64_t left = (max_memory - needed) / kStripBytes;
+  // Fewer workers before strips that are too small to be read well.
+  while (out.workers > 1 && left / out.strips < kFewestElements) {
+    --out.workers;
+    --out.strips;
+  }
+  out.strip_elements = std::min(left / out.strips, kMostElements);
+  if (out.strip_elements < kFewestElements) {
+    refuse_usage(
+        "--max-memory: expected at least {} MiB for the {} tensors of this model, got {} MiB",
+        ((needed + out.strips * kFewestElements * kStripBytes) >> 20) + 1, plan.tensors.size(),
+        max_memory >> 20);
+  }
+  return out;
+}
+
+}  // namespace rowscale::checkpoint

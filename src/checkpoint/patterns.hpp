@@ -1,0 +1,34 @@
+// What users ask to leave alone: names of modules, or "re:" and an expression that is matched from
+// the start of the name, as the readers of checkpoints do with Python's re.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rowscale::checkpoint {
+
+class Patterns {
+ public:
+  // Throws Failure(usage) for an expression that is none, or that Python would read differently.
+  explicit Patterns(const std::vector<std::string>& patterns);
+  ~Patterns();
+  Patterns(const Patterns&) = delete;
+  Patterns& operator=(const Patterns&) = delete;
+
+  // Whether any fits; notes which have.
+  bool match(std::string_view module);
+
+  // The first that fits; empty: none does.
+  std::string_view fitting(std::string_view module) const;
+
+  // Throws Failure(usage) where one has fitted nothing so far.
+  void require_all_used() const;
+
+ private:
+  struct Pattern;
+  std::vector<std::unique_ptr<Pattern>> patterns_;
+};
+
+}  // namespace rowscale::checkpoint

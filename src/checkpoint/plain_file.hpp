@@ -1,0 +1,26 @@
+// A file that is copied byte for byte, read by position.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace rowscale::checkpoint {
+
+// Throws Failure(input): unreadable, no regular file, shorter than it was.
+class PlainFile {
+ public:
+  explicit PlainFile(std::string path);
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+  ~PlainFile();
+
+  int64_t bytes() const { return bytes_; }
+  void read(int64_t offset, int64_t bytes, void* out) const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,529 @@
+#include "checkpoint/plan.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "checkpoint/expert_stack.hpp"
+#include "checkpoint/failure.hpp"
+#include "checkpoint/fused_group.hpp"
+#include "checkpoint/patterns.hpp"
+#include "checkpoint/plan_warnings.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+int64_t elements_of(std::span<const int64_t> shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+bool is_written_as_fp8(Action action) {
+  return action == Action::quantize || action == Action::requantize || action == Action::pass;
+}
+
+class Planner {
+ public:
+  Planner(Model* model, const PlanRequest& request) : model_(*model), patterns_(request.ignore) {
+    plan_.request = request;
+    plan_.traits = traits_of(model_.config());
+    plan_.source_format = model_.quantization().format;
+  }
+
+  Plan make() {
+    check_model();
+    list_tensors();
+    for (TensorPlan& tensor : plan_.tensors) decide_one(&tensor);
+    patterns_.require_all_used();
+    settle_groups();
+    if (plan_.request.scheme == Scheme::fp8_tensor) number_scale_groups();
+    make_ignore_list();
+    add_up();
+    add_warnings(model_, &plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  bool from_fp8() const { return plan_.source_format == SourceFormat::block_fp8; }
+  const TensorEntry& entry(const TensorPlan& tensor) const { return model_.entry(tensor.source); }
+
+  void check_model() {
+    if (!model_.is_folder()) {
+      refuse_usage("{}: expected a folder with config.json, got a file", model_.path());
+    }
+    if (!model_.has_config()) {
+      refuse_input("{}: expected a config.json in it, got none: it tells readers what the model is",
+                   model_.path());
+    }
+    const QuantizationConfig& quantization = model_.quantization();
+    if (quantization.format == SourceFormat::fp8_per_tensor) {
+      refuse_input(
+          "{}: already quantized: {}. Block FP8 has a weight_block_size in its "
+          "quantization_config, this has none",
+          model_.path(), to_string(quantization.format));
+    }
+    if (quantization.format != SourceFormat::plain && !from_fp8()) {
+      refuse_input("{}: already quantized: {}{}. Convert the model that it was made from",
+                   model_.path(), to_string(quantization.format),
+                   quantization.format == SourceFormat::other
+                       ? " (" + shown(quantization.method) + ")"
+                       : "");
+    }
+    if (from_fp8()) {
+      plan_.block_rows = quantization.block_rows;
+      plan_.block_columns = quantization.block_columns;
+      if (plan_.request.scheme != Scheme::fp8_block) {
+        plan_.block_rows = plan_.block_columns = kBlock;
+      }
+    }
+  }
+
+  void list_tensors() {
+    plan_.tensors.reserve(model_.tensors().size() + model_.stale().size());
+    for (const Place place : model_.tensors()) plan_.tensors.push_back({place});
+    for (const Place place : model_.stale()) {
+      plan_.tensors.push_back({place, Action::drop, Reason::stale});
+    }
+    std::sort(plan_.tensors.begin(), plan_.tensors.end(),
+              [](const TensorPlan& a, const TensorPlan& b) {
+                return std::pair(a.source.shard, a.source.index) <
+                       std::pair(b.source.shard, b.source.index);
+              });
+    const auto shards = static_cast<uint32_t>(model_.shards().size());
+    plan_.shard_begin.assign(shards + 1, 0);
+    for (const TensorPlan& tensor : plan_.tensors) ++plan_.shard_begin[tensor.source.shard + 1];
+    std::partial_sum(plan_.shard_begin.begin(), plan_.shard_begin.end(), plan_.shard_begin.begin());
+  }
+
+  void decide_one(TensorPlan* tensor) {
+    if (tensor->reason == Reason::stale) return;
+    const TensorEntry& e = entry(*tensor);
+    if (e.name.ends_with(".k_scale") || e.name.ends_with(".v_scale") ||
+        e.name.ends_with("k_proj.output_scale") || e.name.ends_with("v_proj.output_scale")) {
+      plan_.has_kv_scales = true;
+    }
+    if (e.type == StoredType::f8_e4m3 || is_scale_name(e)) {
+      decide_fp8(tensor);
+      return;
+    }
+    tensor->reason = decide(plan_.traits, e.name, e.type, e.shape);
+    const bool is_float =
+        e.type == StoredType::bf16 || e.type == StoredType::f16 || e.type == StoredType::f32;
+    if (is_float && looks_like_stack(e.name, e.shape) && tensor->reason != Reason::vision &&
+        tensor->reason != Reason::audio) {
+      tensor->reason = expert_stack(plan_.traits.model_type, e.name, e.shape)
+                           ? Reason::linear_weight
+                           : Reason::unknown_stack;
+      if (matches_stack(e.name)) tensor->reason = Reason::requested;
+    } else if (e.name.ends_with(".weight") && patterns_.match(module_of(e.name)) &&
+               tensor->reason == Reason::linear_weight) {
+      tensor->reason = Reason::requested;
+    }
+    if (tensor->reason == Reason::linear_weight && from_fp8()) {
+      tensor->reason = Reason::source_left_it;
+    }
+    if (tensor->reason == Reason::linear_weight) tensor->action = Action::quantize;
+    if (tensor->reason == Reason::output_head && is_tied_duplicate(*tensor)) {
+      tensor->reason = Reason::tied_duplicate;
+      tensor->action = Action::drop;
+    }
+  }
+
+  // `.scale` is a common name of other things, so it counts beside an FP8 weight only.
+  bool is_scale_name(const TensorEntry& e) const {
+    const std::string weight = weight_of_scale(e.name);
+    if (weight.empty()) return false;
+    if (!e.name.ends_with(".scale")) return true;
+    const auto place = model_.find(weight);
+    return place && model_.entry(*place).type == StoredType::f8_e4m3;
+  }
+
+  bool matches_stack(std::string_view name) {
+    const auto stack = expert_stack(plan_.traits.model_type, name, entry_shape(name));
+    const std::string experts = stack ? stack->experts : std::string(parent_of(name));
+    bool any = patterns_.match(module_of(name));
+    any = patterns_.match(experts) || any;
+    if (!stack) return any;
+    const bool gate_up = stack->part == StackPart::gate_up;
+    int64_t fitting = 0;
+    int64_t all = 0;
+    for (int64_t i = 0; i < stack->count; ++i) {
+      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
+        if (!gate_up && projection == std::string_view("up_proj")) continue;
+        ++all;
+        fitting += patterns_.match(fmt::format("{}.{}.{}", experts, i, projection)) ? 1 : 0;
+      }
+    }
+    if (fitting != 0 && fitting != all) {
+      refuse_usage(
+          "--ignore: fits {} of the {} experts' weights in {}, which readers merge: take all "
+          "or none",
+          fitting, all, shown(name));
+    }
+    return any || fitting != 0;
+  }
+
+  std::span<const int64_t> entry_shape(std::string_view name) const {
+    const auto place = model_.find(name);
+    return place ? model_.entry(*place).shape : std::span<const int64_t>();
+  }
+
+  void decide_fp8(TensorPlan* tensor) {
+    const TensorEntry& e = entry(*tensor);
+    if (e.type != StoredType::f8_e4m3) {
+      decide_scale(tensor);
+      return;
+    }
+    if (!from_fp8()) {
+      refuse_input(
+          "tensor {}: F8_E4M3 in a model without a quantization_config: expected the size of its "
+          "blocks in config.json (weight_block_size), which is never guessed",
+          shown(e.name));
+    }
+    if (!e.name.ends_with(".weight") || e.shape.size() != 2) {
+      refuse_input("tensor {}: expected FP8 only as a weight of two dimensions, got F8_E4M3 [{}]",
+                   shown(e.name), fmt::join(e.shape, ", "));
+    }
+    if (patterns_.match(module_of(e.name))) {
+      refuse_usage("--ignore: fits {}, which is FP8 in the source: it cannot be left in 16 bits",
+                   shown(module_of(e.name)));
+    }
+    const auto scale = find_scale(model_, e.name);
+    if (!scale) {
+      refuse_input("tensor {}: expected its scales in {}_scale_inv, got none in any shard",
+                   shown(e.name), e.name);
+    }
+    check_scale(e, model_.entry(scale->place));
+    tensor->reason = Reason::already_fp8;
+    tensor->action = plan_.request.scheme == Scheme::fp8_block ? Action::pass : Action::requantize;
+  }
+
+  void check_scale(const TensorEntry& weight, const TensorEntry& scale) const {
+    const QuantizationConfig& q = model_.quantization();
+    const int64_t rows = ceil_div(weight.shape[0], q.block_rows);
+    const int64_t columns = ceil_div(weight.shape[1], q.block_columns);
+    if (scale.shape.size() != 2 || scale.shape[0] != rows || scale.shape[1] != columns) {
+      refuse_input("tensor {}: expected [{}, {}] scales for a weight of [{}, {}], got [{}]",
+                   shown(scale.name), rows, columns, weight.shape[0], weight.shape[1],
+                   fmt::join(scale.shape, ", "));
+    }
+    const bool is_ue8m0 = scale.type == StoredType::f8_e8m0 ||
+                          (scale.type == StoredType::u8 && q.scale_format == "ue8m0");
+    if (!is_ue8m0 && scale.type != StoredType::f32 && scale.type != StoredType::bf16) {
+      refuse_input("tensor {}: expected scales in F32, BF16 or UE8M0, got {}", shown(scale.name),
+                   to_string(scale.type));
+    }
+  }
+
+  void decide_scale(TensorPlan* tensor) {
+    const TensorEntry& e = entry(*tensor);
+    const std::string weight = weight_of_scale(e.name);
+    const auto place = model_.find(weight);
+    if (!place) {
+      refuse_input("tensor {}: scales of {}, which is not there", shown(e.name), shown(weight));
+    }
+    if (!from_fp8() || model_.entry(*place).type != StoredType::f8_e4m3) {
+      refuse_input(
+          "tensor {}: scales of {}, which is {}: already quantized in a way that "
+          "config.json does not tell",
+          shown(e.name), shown(weight), to_string(model_.entry(*place).type));
+    }
+    tensor->reason = Reason::scale_of_weight;
+    tensor->action =
+        plan_.request.scheme == Scheme::fp8_block ? Action::pass_scale : Action::consume;
+  }
+
+  // A tied model that stores its head too: readers of tied models expect none.
+  bool is_tied_duplicate(const TensorPlan& tensor) {
+    const TensorEntry& head = entry(tensor);
+    if (!plan_.traits.tied || !head.name.ends_with("lm_head.weight")) return false;
+    const std::string_view prefix = head.name.substr(0, head.name.size() - 14);
+    const auto place = model_.find(std::string(prefix) + "model.embed_tokens.weight");
+    if (!place) return false;
+    const TensorEntry& embedding = model_.entry(*place);
+    if (embedding.type != head.type || embedding.bytes() != head.bytes()) return false;
+    return same_bytes(tensor.source, *place);
+  }
+
+  bool same_bytes(Place a, Place b) {
+    constexpr int64_t kPiece = 1 << 20;
+    require_readable(model_.shards()[a.shard].acquire());
+    require_readable(model_.shards()[b.shard].acquire());
+    std::vector<char> left(kPiece);
+    std::vector<char> right(kPiece);
+    const int64_t bytes = model_.entry(a).bytes();
+    bool same = true;
+    for (int64_t at = 0; at < bytes && same; at += kPiece) {
+      const int64_t count = std::min(kPiece, bytes - at);
+      require_readable(
+          model_.shards()[a.shard].read(model_.entry(a).begin + at, count, left.data()));
+      require_readable(
+          model_.shards()[b.shard].read(model_.entry(b).begin + at, count, right.data()));
+      same = std::memcmp(left.data(), right.data(), static_cast<size_t>(count)) == 0;
+    }
+    model_.shards()[a.shard].release();
+    model_.shards()[b.shard].release();
+    return same;
+  }
+
+  // The group of a tensor that could be quantized; empty otherwise.
+  std::string group_key(const TensorPlan& tensor) const {
+    const TensorEntry& e = entry(tensor);
+    if (const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape)) {
+      return stack->experts + "#experts";
+    }
+    if (e.shape.size() != 2 || !e.name.ends_with(".weight")) return {};
+    return decision_group(module_of(e.name));
+  }
+
+  struct GroupState {
+    const TensorPlan* quantized = nullptr;
+    const TensorPlan* left = nullptr;
+    const TensorPlan* requested = nullptr;
+  };
+
+  void settle_groups() {
+    std::unordered_map<std::string, GroupState> groups;
+    for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.action == Action::drop) continue;
+      const std::string key = group_key(tensor);
+      if (key.empty()) continue;
+      GroupState& group = groups[key];
+      const TensorPlan*& slot = is_written_as_fp8(tensor.action)     ? group.quantized
+                                : tensor.reason == Reason::requested ? group.requested
+                                                                     : group.left;
+      if (slot == nullptr) slot = &tensor;
+    }
+    for (const auto& [key, group] : groups) {
+      if (group.quantized == nullptr || group.requested == nullptr) continue;
+      const std::string_view requested = module_of(entry(*group.requested).name);
+      refuse_usage(
+          "--ignore {}: fits {}, but not {}, which readers merge with it: take both or none",
+          shown(patterns_.fitting(requested)), shown(requested),
+          shown(module_of(entry(*group.quantized).name)));
+    }
+    for (TensorPlan& tensor : plan_.tensors) {
+      if (tensor.action != Action::quantize) continue;
+      const auto at = groups.find(group_key(tensor));
+      if (at == groups.end() || at->second.left == nullptr) continue;
+      tensor.action = Action::copy;
+      tensor.reason = Reason::fused_with_left;
+    }
+  }
+
+  void number_scale_groups() {
+    std::unordered_map<std::string, uint32_t> numbers;
+    for (uint32_t i = 0; i < plan_.tensors.size(); ++i) {
+      TensorPlan& tensor = plan_.tensors[i];
+      if (tensor.action != Action::quantize && tensor.action != Action::requantize) continue;
+      if (entry(tensor).shape.size() != 2) continue;  // a stack's parts share among themselves
+      const std::string key = scale_group(module_of(entry(tensor).name));
+      if (key.empty()) continue;
+      const auto next = static_cast<uint32_t>(plan_.groups.size());
+      const auto [at, is_new] = numbers.try_emplace(key, next);
+      if (is_new) plan_.groups.emplace_back();
+      tensor.group = at->second;
+      plan_.groups[tensor.group].push_back(i);
+    }
+  }
+
+  // Readers know experts by the names that they have one by one.
+  void ignore_stack(const TensorEntry& e) {
+    const std::string_view module = module_of(e.name);
+    const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
+    const std::string experts = stack ? stack->experts : std::string(parent_of(module));
+    const bool gate_up =
+        stack ? stack->part == StackPart::gate_up : last_part(module) == "gate_up_proj";
+    if (!stack && !gate_up && last_part(module) != "down_proj") {
+      plan_.ignore.emplace_back(module);
+      return;
+    }
+    plan_.ignore.emplace_back(experts);
+    for (int64_t i = 0; i < e.shape[0]; ++i) {
+      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
+        if (!gate_up && projection == std::string_view("up_proj")) continue;
+        plan_.ignore.push_back(fmt::format("{}.{}.{}", experts, i, projection));
+      }
+    }
+  }
+
+  void make_ignore_list() {
+    bool has_head = false;
+    for (const TensorPlan& tensor : plan_.tensors) {
+      const TensorEntry& e = entry(tensor);
+      if (!belongs_in_ignore(tensor.reason)) continue;
+      if (looks_like_stack(e.name, e.shape)) {
+        ignore_stack(e);
+      } else if (e.shape.size() == 2 && e.name.ends_with(".weight") &&
+                 last_part(module_of(e.name)).find("embed") == std::string_view::npos) {
+        plan_.ignore.emplace_back(module_of(e.name));
+        has_head = has_head || last_part(module_of(e.name)) == "lm_head";
+      }
+    }
+    // A tied head has no tensor, but readers have the module.
+    if (plan_.traits.tied && !has_head) {
+      constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+      for (const TensorPlan& tensor : plan_.tensors) {
+        std::string_view name = entry(tensor).name;
+        if (!name.ends_with(kEmbedding)) continue;
+        name.remove_suffix(kEmbedding.size());
+        plan_.ignore.push_back(std::string(name) + "lm_head");
+      }
+    }
+    std::sort(plan_.ignore.begin(), plan_.ignore.end());
+    plan_.ignore.erase(std::unique(plan_.ignore.begin(), plan_.ignore.end()), plan_.ignore.end());
+  }
+
+  void add_up() {
+    for (const TensorPlan& tensor : plan_.tensors) {
+      const TensorEntry& e = entry(tensor);
+      ReasonTotal& total = plan_.by_reason[static_cast<size_t>(tensor.reason)];
+      ++total.tensors;
+      total.bytes += e.bytes();
+      if (tensor.reason != Reason::stale) plan_.source_bytes += e.bytes();
+      if (is_written_as_fp8(tensor.action)) plan_.quantized_bytes += e.bytes();
+      if (tensor.reason == Reason::unknown_stack) plan_.unknown_stack_bytes += e.bytes();
+      for (const OutputTensor& out : outputs_of(plan_, model_, tensor)) {
+        plan_.output_bytes += out.bytes;
+      }
+    }
+    for (const SideFile& file : model_.side_files()) {
+      if (file.fate == Fate::copied) plan_.side_bytes += file.bytes;
+    }
+    if (plan_.quantized_bytes == 0) refuse_nothing();
+  }
+
+  [[noreturn]] void refuse_nothing() const {
+    const auto most = std::max_element(
+        plan_.by_reason.begin(), plan_.by_reason.end(),
+        [](const ReasonTotal& a, const ReasonTotal& b) { return a.bytes < b.bytes; });
+    if (most->tensors == 0) refuse_input("{}: nothing to quantize: no tensors", model_.path());
+    refuse_input("{}: nothing to quantize: of {} tensors none is a linear weight; most bytes: {}",
+                 model_.path(), plan_.tensors.size(),
+                 to_string(static_cast<Reason>(most - plan_.by_reason.begin())));
+  }
+
+  Model& model_;
+  Patterns patterns_;
+  Plan plan_;
+};
+
+}  // namespace
+
+const char* to_string(Action action) {
+  switch (action) {
+    case Action::copy:
+      return "copy";
+    case Action::quantize:
+      return "quantize";
+    case Action::requantize:
+      return "requantize";
+    case Action::pass:
+      return "pass through";
+    case Action::pass_scale:
+      return "rename";
+    case Action::consume:
+      return "used";
+    case Action::drop:
+      return "drop";
+  }
+  return "";
+}
+
+Plan make_plan(Model* model, const PlanRequest& request) {
+  return Planner(model, request).make();
+}
+
+std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry) {
+  const auto stack = expert_stack(plan.traits.model_type, entry.name, entry.shape);
+  if (!stack) {
+    return {
+        {std::string(module_of(entry.name)), entry.shape[0], entry.shape[1], 0, entry.shape[1]}};
+  }
+  std::vector<WeightPart> out;
+  const int64_t projections = stack->part == StackPart::gate_up ? 2 : 1;
+  const bool interleaved = projections == 2 && stack->family.gate_up == GateUp::interleaved;
+  const int64_t all_out = projections * stack->out;
+  for (int64_t expert = 0; expert < stack->count; ++expert) {
+    for (int64_t p = 0; p < projections; ++p) {
+      WeightPart part;
+      part.module = fmt::format("{}.{}.{}", stack->experts, expert,
+                                projections == 1 ? "down_proj"
+                                : p == 0         ? "gate_proj"
+                                                 : "up_proj");
+      part.rows = stack->out;
+      part.columns = stack->in;
+      const bool out_first = stack->family.orientation == Orientation::out_in;
+      const int64_t step = out_first ? stack->in : 1;  // from one output to the next
+      part.column_stride = out_first ? 1 : all_out;
+      part.row_stride = interleaved ? 2 * step : step;
+      part.begin = expert * all_out * stack->in + p * (interleaved ? step : stack->out * step);
+      out.push_back(std::move(part));
+    }
+  }
+  return out;
+}
+
+StoredType weight_type(const Plan& plan, StoredType stored) {
+  if (stored != StoredType::f8_e4m3) return stored;
+  if (plan.traits.dtype == "float16") return StoredType::f16;
+  return plan.traits.dtype == "float32" ? StoredType::f32 : StoredType::bf16;
+}
+
+StoredType scale_type(const Plan& plan, StoredType stored) {
+  return plan.request.numerics == Numerics::precise ? StoredType::f32 : weight_type(plan, stored);
+}
+
+std::vector<int64_t> scale_shape(const Plan& plan, int64_t rows, int64_t columns) {
+  switch (plan.request.scheme) {
+    case Scheme::fp8_dynamic:
+      return {rows, 1};
+    case Scheme::fp8_block:
+      return {ceil_div(rows, plan.block_rows), ceil_div(columns, plan.block_columns)};
+    case Scheme::fp8_tensor:
+      break;
+  }
+  return {1};
+}
+
+std::vector<OutputTensor> outputs_of(const Plan& plan, const Model& model,
+                                     const TensorPlan& tensor) {
+  const TensorEntry& e = model.entry(tensor.source);
+  std::vector<OutputTensor> out;
+  const auto add = [&](std::string name, StoredType type, std::vector<int64_t> shape) {
+    const int64_t bytes = elements_of(shape) * bits_per_element(type) / 8;
+    out.push_back({std::move(name), type, std::move(shape), bytes});
+  };
+  switch (tensor.action) {
+    case Action::consume:
+    case Action::drop:
+      break;
+    case Action::copy:
+    case Action::pass:
+      add(std::string(e.name), e.type, {e.shape.begin(), e.shape.end()});
+      break;
+    case Action::pass_scale: {
+      const bool is_float = e.type == StoredType::f32 || e.type == StoredType::bf16;
+      add(weight_of_scale(e.name) + "_scale", is_float ? e.type : StoredType::f32,
+          {e.shape.begin(), e.shape.end()});
+      break;
+    }
+    case Action::quantize:
+    case Action::requantize: {
+      for (const WeightPart& part : weight_parts(plan, e)) {
+        add(part.module + ".weight", StoredType::f8_e4m3, {part.rows, part.columns});
+        add(part.module + ".weight_scale", scale_type(plan, e.type),
+            scale_shape(plan, part.rows, part.columns));
+      }
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,53 @@
+#include "checkpoint/scale_names.hpp"
+
+#include "checkpoint/failure.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+constexpr std::string_view kWeight = ".weight";
+
+struct SpellingRow {
+  ScaleSpelling spelling;
+  std::string_view suffix;  // in the place of ".weight"
+};
+
+constexpr SpellingRow kSpellings[] = {
+    {ScaleSpelling::weight_scale, ".weight_scale"},
+    {ScaleSpelling::weight_scale_inv, ".weight_scale_inv"},
+    {ScaleSpelling::scale, ".scale"},
+};
+
+}  // namespace
+
+std::string_view module_of(std::string_view tensor) {
+  if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
+  return tensor;
+}
+
+std::optional<ScaleTensor> find_scale(const Model& model, std::string_view tensor) {
+  std::optional<ScaleTensor> found;
+  if (!tensor.ends_with(kWeight)) return found;
+  for (const SpellingRow& row : kSpellings) {
+    const std::string name = std::string(module_of(tensor)) + std::string(row.suffix);
+    const std::optional<Place> place = model.find(name);
+    if (!place) continue;
+    if (found) {
+      refuse_input("tensor {}: expected one tensor of scales, got {} and {}", shown(tensor),
+                   shown(model.entry(found->place).name), shown(name));
+    }
+    found = ScaleTensor{*place, row.spelling};
+  }
+  return found;
+}
+
+std::string weight_of_scale(std::string_view tensor) {
+  for (const SpellingRow& row : kSpellings) {
+    if (!tensor.ends_with(row.suffix)) continue;
+    tensor.remove_suffix(row.suffix.size());
+    return std::string(tensor) + std::string(kWeight);
+  }
+  return {};
+}
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,259 @@
+#include "checkpoint/strip_work.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "api/checkpoint_cast.hpp"
+#include "checkpoint/failure.hpp"
+#include "numerics/float16.hpp"
+#include "numerics/fp8.hpp"
+#include "numerics/scale_rule.hpp"
+#include "numerics/ue8m0.hpp"
+#include "rowscale/quantize.hpp"
+
+namespace rowscale::checkpoint {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Grows only: buffers keep their memory from strip to strip.
+std::byte* room(std::vector<std::byte>* buffer, int64_t bytes) {
+  if (buffer->size() < static_cast<size_t>(bytes)) buffer->resize(static_cast<size_t>(bytes));
+  return buffer->data();
+}
+
+DType dtype_of(StoredType type) {
+  DType out = DType::f32;
+  to_dtype(type, &out);
+  return out;
+}
+
+void require(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.message());
+}
+
+// to[r][k] = from[k][r * step], elements of type Bits; `width` elements in a row of `from`.
+template <class Bits>
+void transpose(const std::byte* from, int64_t width, int64_t step, int64_t rows, int64_t columns,
+               std::byte* to) {
+  constexpr int64_t kTile = 32;  // lines of both sides stay in the first-level cache
+  for (int64_t k0 = 0; k0 < columns; k0 += kTile) {
+    for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
+      for (int64_t r = r0; r < std::min(r0 + kTile, rows); ++r) {
+        for (int64_t k = k0; k < std::min(k0 + kTile, columns); ++k) {
+          std::memcpy(to + (r * columns + k) * int64_t{sizeof(Bits)},
+                      from + (k * width + r * step) * int64_t{sizeof(Bits)}, sizeof(Bits));
+        }
+      }
+    }
+  }
+}
+
+// The recipe of the casts that the public functions do: section 9 of the numerics, `precise`.
+Recipe precise_recipe(const Plan& plan, bool given) {
+  Recipe recipe = plan.request.scheme == Scheme::fp8_dynamic ? per_channel()
+                  : plan.request.scheme == Scheme::fp8_block
+                      ? per_block(plan.block_rows, plan.block_columns)
+                      : per_tensor();
+  if (given) {
+    recipe = per_tensor();
+    recipe.scale_source = ScaleSource::given;
+    return recipe;
+  }
+  recipe.floor = {FloorKind::if_zero, 1.0F};
+  return recipe;
+}
+
+float precise_scale(float amax) {
+  numerics::ScaleRule rule;
+  rule.floor = FloorKind::if_zero;
+  rule.floor_value = 1.0F;
+  return numerics::make_scale(rule, amax);
+}
+
+bool is_finite(StoredType type, const std::byte* at) {
+  if (type == StoredType::f32) {
+    float value = 0.0F;
+    std::memcpy(&value, at, sizeof value);
+    return std::isfinite(value);
+  }
+  uint16_t bits = 0;
+  std::memcpy(&bits, at, sizeof bits);
+  const uint16_t infinity = type == StoredType::bf16 ? 0x7F80 : 0x7C00;
+  return (bits & infinity) != infinity;
+}
+
+}  // namespace
+
+std::vector<float> widened_scales(const TensorEntry& entry, const std::vector<std::byte>& bytes) {
+  const auto count = static_cast<size_t>(entry.bytes() * 8 / bits_per_element(entry.type));
+  std::vector<float> out(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (entry.type == StoredType::f32) {
+      std::memcpy(&out[i], bytes.data() + i * sizeof(float), sizeof(float));
+    } else if (entry.type == StoredType::bf16) {
+      numerics::Bf16 value{};
+      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+      out[i] = numerics::to_f32(value);
+    } else {
+      out[i] = numerics::ue8m0_decode(static_cast<uint8_t>(bytes[i]));
+    }
+    if (!std::isfinite(out[i])) {
+      refuse_data("tensor {}: expected finite scales, got {} at {}", shown(entry.name), out[i], i);
+    }
+  }
+  return out;
+}
+
+void StripWork::read(Strip* strip) const {
+  const Task& task = strip->task;
+  if (task.kind == TaskKind::measure || task.kind == TaskKind::cast) {
+    read_rectangle(strip);
+    return;
+  }
+  const TensorFile& file = model_.shards()[task.source.shard];
+  const TensorEntry& entry = model_.entry(task.source);
+  require_readable(file.read(entry.begin + task.begin, task.bytes, room(&strip->in, task.bytes)));
+}
+
+void StripWork::read_rectangle(Strip* strip) const {
+  const Task& task = strip->task;
+  const Weight& weight = *task.weight;
+  const WeightPart& part = weight.part;
+  const TensorFile& file = model_.shards()[weight.source.shard];
+  const int64_t element = bits_per_element(weight.stored) / 8;
+  const int64_t base = model_.entry(weight.source).begin + part.begin * element;
+  const auto read_at = [&](int64_t elements, int64_t count, std::byte* to) {
+    require_readable(file.read(base + elements * element, count * element, to));
+  };
+  if (part.column_stride != 1) {  // one piece a column, in which the rows are side by side
+    const int64_t width = (task.rows - 1) * part.row_stride + 1;
+    std::byte* to = room(&strip->in, task.columns * width * element);
+    for (int64_t k = 0; k < task.columns; ++k) {
+      read_at(task.row * part.row_stride + (task.column + k) * part.column_stride, width,
+              to + k * width * element);
+    }
+    return;
+  }
+  std::byte* to = room(&strip->in, task.rows * task.columns * element);
+  if (task.columns == part.row_stride) {
+    read_at(task.row * part.row_stride, task.rows * task.columns, to);
+    return;
+  }
+  for (int64_t r = 0; r < task.rows; ++r) {
+    read_at((task.row + r) * part.row_stride + task.column, task.columns,
+            to + r * task.columns * element);
+  }
+}
+
+// The rectangle as rows of contiguous elements.
+const void* StripWork::in_order(Strip* strip) const {
+  const Task& task = strip->task;
+  const WeightPart& part = task.weight->part;
+  if (part.column_stride == 1) return strip->in.data();
+  const int64_t element = bits_per_element(task.weight->stored) / 8;
+  std::byte* to = room(&strip->work, task.rows * task.columns * element);
+  const int64_t width = (task.rows - 1) * part.row_stride + 1;
+  if (element == 2) {
+    transpose<uint16_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
+  } else {
+    transpose<uint32_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
+  }
+  return to;
+}
+
+void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const {
+  const Task& task = strip->task;
+  if (task.kind == TaskKind::copy) return;
+  if (task.kind == TaskKind::widen_scales) {
+    TensorEntry piece = model_.entry(task.source);
+    piece.end = piece.begin + task.bytes;
+    const std::vector<float> scales = widened_scales(piece, strip->in);
+    std::memcpy(room(&strip->scales, task.bytes * 4), scales.data(), scales.size() * 4);
+    return;
+  }
+  const Weight& weight = *task.weight;
+  const bool precise = plan_.request.numerics == Numerics::precise;
+  const TensorEntry& entry = model_.entry(weight.source);
+  const Exec exec;
+  TensorView x =
+      TensorView::contiguous(in_order(strip), dtype_of(weight.stored), {task.rows, task.columns});
+
+  // Block FP8: decoded to the dtype of the arithmetic.
+  if (!weight.source_scales.empty()) {
+    const QuantizationConfig& source = model_.quantization();
+    const int64_t across = ceil_div(weight.part.columns, source.block_columns);
+    const float* first = weight.source_scales.data() + task.row / source.block_rows * across +
+                         task.column / source.block_columns;
+    const int64_t scale_rows = ceil_div(task.rows, source.block_rows);
+    const int64_t scale_columns = ceil_div(task.columns, source.block_columns);
+    std::vector<float> scales;
+    for (int64_t r = 0; r < scale_rows; ++r) {
+      scales.insert(scales.end(), first + r * across, first + r * across + scale_columns);
+    }
+    Recipe recipe = per_block(source.block_rows, source.block_columns);
+    recipe.scale_source = ScaleSource::given;
+    const DType dtype = precise ? DType::f32 : dtype_of(weight.type);
+    const TensorView decoded =
+        TensorView::contiguous(room(&strip->work, task.rows * task.columns * element_size(dtype)),
+                               dtype, {task.rows, task.columns});
+    require(dequantize(
+        x, TensorView::contiguous(scales.data(), DType::f32, {scale_rows, scale_columns}), recipe,
+        decoded, exec));
+    x = decoded;
+  }
+
+  if (task.kind == TaskKind::measure) {
+    float amax = 0.0F;
+    require(api::checkpoint_absmax(x, exec, &amax));
+    task.amax->raise(amax);
+    return;
+  }
+
+  const StoredType stored_scale = scale_type(plan_, weight.stored);
+  const int64_t scale_bytes = bits_per_element(stored_scale) / 8;
+  std::vector<int64_t> shape{1};
+  if (!task.amax) shape = scale_shape(plan_, task.rows, task.columns);
+  int64_t count = 1;
+  for (const int64_t size : shape) count *= size;
+  const TensorView codes = TensorView::contiguous(room(&strip->codes, task.rows * task.columns),
+                                                  DType::e4m3, {task.rows, task.columns});
+  const TensorView scales =
+      TensorView::contiguous(static_cast<const void*>(room(&strip->scales, count * scale_bytes)),
+                             dtype_of(stored_scale), std::span<const int64_t>(shape));
+  const Recipe recipe = precise_recipe(plan_, task.amax != nullptr);
+  if (task.amax) {
+    const float amax = task.amax->wait(stopping);
+    if (precise) {
+      const float scale = precise_scale(amax);
+      std::memcpy(strip->scales.data(), &scale, sizeof scale);
+    } else {
+      api::checkpoint_scale(dtype_of(weight.type), amax, strip->scales.data());
+    }
+  }
+  if (precise) {
+    require(quantize(x, recipe, codes, scales, exec));
+  } else {
+    require(api::checkpoint_quantize(x, recipe, codes, scales, exec));
+  }
+
+  // NaN has this code and no other element has; infinity makes its scale infinite.
+  const void* nan = std::memchr(strip->codes.data(), numerics::kNanCode,
+                                static_cast<size_t>(task.rows * task.columns));
+  if (nan != nullptr) {
+    const int64_t at = static_cast<const std::byte*>(nan) - strip->codes.data();
+    refuse_data("tensor {}: expected finite numbers, got none at row {}, column {} of {}",
+                shown(entry.name), task.row + at / task.columns, task.column + at % task.columns,
+                weight.part.module);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (is_finite(stored_scale, strip->scales.data() + i * scale_bytes)) continue;
+    refuse_data("tensor {}: expected finite numbers, got an infinite one in rows {} to {} of {}",
+                shown(entry.name), task.row, task.row + task.rows - 1, weight.part.module);
+  }
+}
+
+}  // namespace rowscale::checkpoint

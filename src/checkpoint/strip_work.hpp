@@ -1,0 +1,35 @@
+// What is done with a strip: its bytes read, its numbers cast. Nothing here knows where the
+// arithmetic runs: it goes through the functions of api/, on views.
+#pragma once
+
+#include <functional>
+
+#include "checkpoint/model.hpp"
+#include "checkpoint/plan.hpp"
+#include "checkpoint/strip.hpp"
+
+namespace rowscale::checkpoint {
+
+class StripWork {
+ public:
+  StripWork(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
+
+  // The shards that the strip's task needs are acquired. Throws Failure(input).
+  void read(Strip* strip) const;
+  // `stopping`: whether to give up waiting for other strips. Throws Failure(input) for numbers that
+  // no scale can serve.
+  void cast(Strip* strip, const std::function<bool()>& stopping) const;
+
+ private:
+  void read_rectangle(Strip* strip) const;
+  const void* in_order(Strip* strip) const;
+
+  const Plan& plan_;
+  const Model& model_;
+};
+
+// UE8M0 bytes, BF16 or F32 as fp32, exactly. Throws Failure(input) for a scale that is no finite
+// number.
+std::vector<float> widened_scales(const TensorEntry& entry, const std::vector<std::byte>& bytes);
+
+}  // namespace rowscale::checkpoint

@@ -1,0 +1,278 @@
+"""rowscale quantize on generated models: every byte of the result, and every refusal.
+
+convert_test.py ROWSCALE [unittest arguments]
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import block_fp8
+import expected
+import folder
+import make_checkpoints
+import models
+import refused
+from models import Fate
+
+ROWSCALE = ""
+SCHEMES = ("fp8-dynamic", "fp8-block", "fp8-tensor")
+
+
+def run(*arguments, **keywords):
+    return subprocess.run(
+        [ROWSCALE, *map(str, arguments)], capture_output=True, text=True, check=False, **keywords
+    )
+
+
+def files_of(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rowscale-convert-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.source, self.out = self.folder / "model", self.folder / "out"
+
+    def convert(self, *options, code=0, source=None, out=None):
+        done = run("quantize", source or self.source, out or self.out, *options)
+        self.assertEqual(done.returncode, code, f"{options}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def assert_tensors(self, wanted, out=None):
+        got = folder.Checkpoint(out or self.out)
+        self.assertEqual(sorted(wanted), sorted(got))
+        for name, array in wanted.items():
+            found = got[name]
+            self.assertEqual((found.dtype, found.shape), (array.dtype, array.shape), name)
+            a, b = np.frombuffer(found.tobytes(), np.uint8), np.frombuffer(array.tobytes(), np.uint8)
+            different = np.flatnonzero(a != b)
+            self.assertEqual(
+                different.size,
+                0,
+                f"{name} {array.dtype}: {different.size} bytes differ, first at {different[:1]}",
+            )
+
+
+class Bytes(Case):
+    """Every tensor of every convertible model, against the model of the casts."""
+
+    def check(self, kind, numerics, schemes=SCHEMES):
+        model = make_checkpoints.CONVERTIBLE[kind]()
+        make_checkpoints.write(self.source, model)
+        for scheme in schemes:
+            with self.subTest(kind=kind, scheme=scheme, numerics=numerics):
+                out = self.folder / scheme
+                self.convert("--scheme", scheme, "--numerics", numerics, out=out)
+                self.assert_tensors(expected.tensors(model, scheme, numerics), out)
+                config = json.loads((out / "config.json").read_text())
+                ignore = config["quantization_config"]["ignore"]
+                self.assertEqual(len(ignore), len(set(ignore)))
+                self.assertEqual(expected.ignored(model) - set(ignore), set())
+                for module in set(ignore) - expected.ignored(model):
+                    self.assertTrue(expected.may_be_ignored(model, module), module)
+                shards = sorted(p.name for p in out.glob("*.safetensors"))
+                self.assertEqual(shards, sorted(p.name for p in self.source.glob("*.safetensors")))
+                for shard in shards:
+                    self.assertEqual(folder.Shard(out / shard).metadata, {"format": "pt"})
+
+
+def add_byte_tests():
+    for kind in make_checkpoints.CONVERTIBLE:
+        for numerics in ("compressed-tensors", "precise"):
+
+            def test(self, kind=kind, numerics=numerics):
+                self.check(kind, numerics)
+
+            setattr(Bytes, f"test_{kind}_{numerics.replace('-', '_')}", test)
+
+
+add_byte_tests()
+
+
+class Folder(Case):
+    """What becomes of everything that is no weight."""
+
+    def test_config_keeps_every_other_byte(self):
+        model = make_checkpoints.CONVERTIBLE["llama_edges"]()
+        make_checkpoints.write(self.source, model)
+        self.convert("--scheme", "fp8-dynamic")
+        before, after = model.text(), (self.out / "config.json").read_bytes().decode()
+        prefix = os.path.commonprefix([before, after])
+        rest = before[len(prefix) :]
+        self.assertTrue(after.endswith(rest))
+        inserted = after[len(prefix) : len(after) - len(rest)]
+        self.assertRegex(inserted, r'^\s*,\s*"quantization_config"\s*:')
+        self.assertEqual(before, after.replace(inserted, "", 1))
+
+    def test_config_replaces_the_member(self):
+        model = block_fp8.deepseek_fp8()
+        text = model.text()
+        make_checkpoints.write(self.source, model)
+        self.convert("--scheme", "fp8-block")
+        after = (self.out / "config.json").read_text()
+        member = re.compile(r'"quantization_config": \{.*?\n  \}', re.DOTALL)
+        self.assertEqual(member.sub("", text, 1), member.sub("", after, 1))
+        self.assertEqual(json.loads(after)["quantization_config"]["quant_method"], "compressed-tensors")
+
+    def test_side_files(self):
+        make_checkpoints.write(self.source, models.llama(shards=2))
+        (self.source / "stray.safetensors").write_bytes(b"not in the index")
+        plan = self.convert("--scheme", "fp8-dynamic")
+        got = files_of(self.out)
+        for name, data in folder.SIDE_FILES.items():
+            self.assertEqual(got.get(name), data, name)
+        for name in [*folder.SKIPPED_FILES, "stray.safetensors"]:
+            self.assertNotIn(name, got)
+        said = plan.stdout + plan.stderr
+        for name in (
+            "pytorch_model.bin",
+            "model.pt",
+            "training.pth",
+            "model.gguf",
+            "original",
+            ".git",
+            ".cache",
+            "stray.safetensors",
+        ):
+            self.assertIn(name, said)
+        left = (
+            set(got)
+            - set(folder.SIDE_FILES)
+            - {"config.json", "rowscale.json", "model.safetensors.index.json"}
+        )
+        self.assertEqual({name for name in left if not name.endswith(".safetensors")}, set())
+
+    def test_index_sums_the_payload(self):
+        make_checkpoints.write(self.source, models.llama(shards=3))
+        self.convert("--scheme", "fp8-block")
+        index = json.loads((self.out / "model.safetensors.index.json").read_text())
+        got = folder.Checkpoint(self.out)
+        self.assertEqual(index["metadata"]["total_size"], sum(got[name].nbytes for name in got))
+        self.assertEqual(list(index["weight_map"]), sorted(index["weight_map"]))
+        for name, file in index["weight_map"].items():
+            self.assertIn(name, got.shards[file].header)
+
+    def test_hub_snapshot_becomes_plain_files(self):
+        snapshot = make_checkpoints.hub_snapshot(self.folder, models.llama())
+        self.convert("--scheme", "fp8-dynamic", source=snapshot)
+        links = [p for p in self.out.rglob("*") if p.is_symlink()]
+        self.assertEqual(links, [])
+        self.assert_tensors(expected.tensors(models.llama(), "fp8-dynamic", "compressed-tensors"))
+
+    def test_twice_the_same_bytes(self):
+        make_checkpoints.write(self.source, models.llama(shards=3))
+        for scheme in SCHEMES:
+            first, second = self.folder / f"{scheme}-1", self.folder / f"{scheme}-2"
+            self.convert("--scheme", scheme, "--threads", "1", out=first)
+            self.convert("--scheme", scheme, "--threads", "3", out=second)
+            self.assertEqual(files_of(first), files_of(second))
+
+    def test_dry_run_writes_nothing(self):
+        make_checkpoints.write(self.source, models.llama())
+        done = self.convert("--scheme", "fp8-dynamic", "--dry-run")
+        self.assertFalse(self.out.exists())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["model"])
+        self.assertIn("model.layers.0.mlp.down_proj.weight", done.stdout)
+
+    def test_stale_tensors_lose(self):
+        """Two shards hold one name; the index says which counts."""
+        model = models.llama(shards=2)
+        make_checkpoints.write(self.source, model)
+        path = self.source / "model-00002-of-00002.safetensors"
+        shard = folder.Shard(path)
+        arrays = {name: np.array(shard[name]) for name in shard}
+        arrays["model.embed_tokens.weight"] = np.zeros((4, 4), np.float32)
+        folder.write_shard(path, arrays, {"format": "pt"})
+        self.convert("--scheme", "fp8-dynamic")
+        self.assert_tensors(expected.tensors(model, "fp8-dynamic", "compressed-tensors"))
+        for file in self.out.glob("*.safetensors"):
+            names = set(folder.Shard(file))
+            self.assertEqual("model.embed_tokens.weight" in names, file.name.startswith("model-00001"))
+
+
+class Options(Case):
+    def test_ignore_by_name_and_by_expression(self):
+        model = models.llama()
+        make_checkpoints.write(self.source, model)
+        self.convert(
+            "--scheme", "fp8-dynamic", "--ignore", "model.layers.0.mlp.down_proj", "--ignore", r"re:.*o_proj$"
+        )
+        for t in model.tensors:
+            if t.name == "model.layers.0.mlp.down_proj.weight" or t.name.endswith("o_proj.weight"):
+                t.fate, t.is_linear = Fate.KEEP, True
+        self.assert_tensors(expected.tensors(model, "fp8-dynamic", "compressed-tensors"))
+        config = json.loads((self.out / "config.json").read_text())
+        self.assertEqual(set(config["quantization_config"]["ignore"]), expected.ignored(model))
+
+    def test_bad_patterns(self):
+        make_checkpoints.write(self.source, models.llama())
+        for pattern in ("model.layers.9.mlp.down_proj", "re:(", "re:.*mlp.gate", "re:.*q_proj$"):
+            done = self.convert("--scheme", "fp8-dynamic", "--ignore", pattern, code=2)
+            self.assertFalse(self.out.exists(), pattern)
+            self.assertIn("--ignore", done.stderr)
+
+    def test_unknown_stack_is_reported(self):
+        make_checkpoints.write(self.source, make_checkpoints.CONVERTIBLE["unknown_stack"]())
+        done = self.convert("--scheme", "fp8-dynamic")
+        self.assertRegex(done.stdout, r"experts stacked in a way that is not known .* \d+\.\d %")
+        self.convert("--scheme", "fp8-dynamic", "--strict", out=self.folder / "strict", code=1)
+
+    def test_wrong_arguments(self):
+        make_checkpoints.write(self.source, models.llama())
+        self.convert("--scheme", "fp9", code=2)
+        self.convert("--scheme", "fp8-dynamic", "--numerics", "best", code=2)
+        self.convert("--scheme", "fp8-dynamic", out=self.source, code=2)
+        self.convert("--scheme", "fp8-dynamic", out=self.source / "inside", code=2)
+        self.convert("--scheme", "fp8-dynamic", "--force", out=self.folder, code=2)
+        self.out.mkdir()
+        (self.out / "something").write_text("of the user")
+        self.convert("--scheme", "fp8-dynamic", code=2)
+        self.convert("--scheme", "fp8-dynamic", "--force", code=2)
+        self.assertEqual(os.listdir(self.out), ["something"])
+
+    def test_force_replaces_its_own(self):
+        make_checkpoints.write(self.source, models.llama())
+        self.convert("--scheme", "fp8-dynamic")
+        before = files_of(self.out)
+        self.convert("--scheme", "fp8-block", code=2)
+        self.assertEqual(files_of(self.out), before)
+        self.convert("--scheme", "fp8-block", "--force")
+        self.assert_tensors(expected.tensors(models.llama(), "fp8-block", "compressed-tensors"))
+
+
+class Refusals(Case):
+    """Each input that is refused: the exit code, the word that helps, and nothing written."""
+
+    def test_hub_name(self):
+        done = self.convert("--scheme", "fp8-dynamic", source="owner/name", code=3)
+        self.assertIn("download", done.stderr)
+
+
+def add_refusal_tests():
+    for name, (make, code, message) in refused.REFUSED.items():
+
+        def test(self, make=make, code=code, message=message):
+            make(self.source)
+            done = self.convert("--scheme", "fp8-dynamic", code=code)
+            self.assertIn(message.lower(), done.stderr.lower())
+            self.assertFalse(self.out.exists())
+            self.assertEqual(sorted(p for p in os.listdir(self.folder) if p != "model"), [])
+
+        setattr(Refusals, f"test_{name}", test)
+
+
+add_refusal_tests()
+
+if __name__ == "__main__":
+    ROWSCALE = sys.argv.pop(1)
+    unittest.main(verbosity=1)

@@ -1,0 +1,82 @@
+"""What a converter is to write for a generated model: every tensor, by the model of the casts."""
+
+import numpy as np
+
+import block_fp8
+import cast_model
+from models import Fate
+from weights import BF16, F32
+
+STRATEGY = {"fp8-dynamic": "channel", "fp8-block": "block", "fp8-tensor": "tensor"}
+
+
+def tensors(model, scheme, numerics):
+    """name -> array; the source's tensors are made once each."""
+    source = {t.name: t for t in model.tensors}
+    linear, out = {}, {}
+    for t in model.tensors:
+        array = t.make()
+        if t.fate is Fate.KEEP:
+            out[t.name] = array
+        elif t.fate is Fate.QUANTIZE:
+            linear[t.name] = (array, t.fused)
+        elif t.fate is Fate.SPLIT:
+            for name, part in t.parts(array).items():
+                linear[name] = (part, None if ".down_proj." in name else name.rsplit(".", 2)[0])
+        elif t.fate is Fate.PASS and t.name.endswith(".weight"):
+            scales = source[t.name + "_scale_inv"].make()
+            if scheme == "fp8-block":
+                out[t.name] = array
+                out[t.name + "_scale"] = scales if scales.dtype == BF16 else scales.astype(F32)
+            else:
+                linear[t.name] = (dequantized(array, scales, numerics), t.fused)
+    quantize(linear, STRATEGY[scheme], numerics, out)
+    return out
+
+
+def dequantized(codes, scales, numerics):
+    if numerics == "compressed-tensors":
+        return block_fp8.dequantized(codes, scales)
+    spread = cast_model.spread(scales.astype(F32), "block", codes.shape)
+    return codes.astype(F32) * spread
+
+
+def quantize(linear, strategy, numerics, out):
+    shared = {}
+    if strategy == "tensor":
+        for array, fused in linear.values():
+            if fused:
+                amax = cast_model.amax(array, "tensor")
+                shared[fused] = np.maximum(shared.get(fused, amax), amax)
+    for name, (array, fused) in linear.items():
+        codes, scale = cast_model.CASTS[numerics](array, strategy, shared.get(fused))
+        out[name], out[name + "_scale"] = codes, scale
+
+
+def ignored(model):
+    """Names of the modules that the list `ignore` has to hold. A parameter of its own, as stacks of
+    experts are, belongs to the module before its last dot; a tied head has no tensor, but a module."""
+    names = {
+        t.name.removesuffix(".weight") for t in model.tensors if t.is_linear and t.name.endswith(".weight")
+    }
+    names |= {
+        t.name.rpartition(".")[0] for t in model.tensors if t.is_linear and not t.name.endswith(".weight")
+    }
+    for t in model.tensors:  # vLLM asks for experts by the names that they have one by one
+        at, _, last = t.name.rpartition(".")
+        if t.is_linear and len(t.shape) == 3:
+            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}.get(last, ())
+            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts}
+    return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
+
+
+def may_be_ignored(model, module):
+    """Whether a module stays as it is, linear or not; experts of a stack that is left alone have names
+    of their own in readers."""
+    for t in model.tensors:
+        name = t.name.removesuffix(".weight")
+        if t.fate is Fate.KEEP and len(t.shape) == 2 and module == name:
+            return True
+        if t.fate is Fate.KEEP and len(t.shape) == 3 and module.startswith(name.rpartition(".")[0]):
+            return True
+    return False

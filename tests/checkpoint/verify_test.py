@@ -1,0 +1,368 @@
+"""rowscale verify: sound results hold, each single fault fails the check that is there for it.
+
+verify_test.py ROWSCALE [unittest arguments]
+"""
+
+import json
+import math
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import cast_model
+import expected
+import folder
+import make_checkpoints
+import models
+from weights import E4M3, F32
+
+ROWSCALE = ""
+LAYER = "model.layers.1.mlp.up_proj"
+
+
+def run(*arguments):
+    return subprocess.run([ROWSCALE, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rowscale-verify-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.source, self.out = self.folder / "model", self.folder / "out"
+
+    def make(self, model, scheme="fp8-dynamic", numerics="compressed-tensors"):
+        shutil.rmtree(self.out, ignore_errors=True)
+        if not self.source.exists():
+            make_checkpoints.write(self.source, model)
+        done = run("quantize", self.source, self.out, "--scheme", scheme, "--numerics", numerics, "--quiet")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def verify(self, *options, code=0):
+        """(checks by name, layers by module)"""
+        done = run("verify", self.out, "--json", *options)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(lines[-1], {"rowscale_json": 1, "event": "verdict", "holds": code == 0})
+        checks = {x["name"]: x for x in lines if x["event"] == "check"}
+        return checks, {x["module"]: x for x in lines if x["event"] == "layer"}
+
+    def assert_fails(self, *names, against=False):
+        """Exactly these checks fail."""
+        checks, _ = self.verify(*(["--against", self.source] if against else []), code=1)
+        failing = {name for name, check in checks.items() if check["problems"]}
+        self.assertEqual(failing, set(names), json.dumps(checks, indent=1))
+
+    def edit(self, change, shard=None):
+        """Rewrites the shard that holds LAYER, or another, after change(tensors); the record goes, so
+        that hashes do not tell of it first."""
+        (self.out / "rowscale.json").unlink(missing_ok=True)
+        path = self.out / (shard or folder.Checkpoint(self.out).files[LAYER + ".weight"])
+        file = folder.Shard(path)
+        tensors = {name: np.array(file[name]) for name in file}
+        change(tensors)
+        folder.write_shard(path, tensors, {"format": "pt"})
+
+
+class Sound(Case):
+    def test_every_family_scheme_and_numerics(self):
+        for kind in (
+            "llama_edges",
+            "llama_edges_f16",
+            "llama_f32",
+            "qwen2",
+            "llama4",
+            "qwen3_5_moe",
+            "deepseek_fp8_ue8m0",
+        ):
+            model = make_checkpoints.CONVERTIBLE[kind]()
+            shutil.rmtree(self.source, ignore_errors=True)
+            for scheme in expected.STRATEGY:
+                for numerics in cast_model.CASTS:
+                    with self.subTest(kind=kind, scheme=scheme, numerics=numerics):
+                        self.make(model, scheme, numerics)
+                        checks, layers = self.verify("--against", self.source, "--threads", 2)
+                        self.assertEqual(
+                            list(checks),
+                            [
+                                "files",
+                                "opens",
+                                "config",
+                                "index",
+                                "pairs",
+                                "scales",
+                                "codes",
+                                "weights",
+                                "copies",
+                                "names",
+                            ],
+                        )
+                        wanted = {
+                            n for n, a in expected.tensors(model, scheme, numerics).items() if a.dtype == E4M3
+                        }
+                        passed = {n for n in wanted if kind.startswith("deepseek") and scheme == "fp8-block"}
+                        self.assertEqual({f"{m}.weight" for m in layers}, wanted - passed)
+
+    def test_errors_are_those_of_the_formula(self):
+        model = models.llama_edges()
+        for scheme, strategy in expected.STRATEGY.items():
+            with self.subTest(scheme=scheme):
+                self.make(model, scheme)
+                _, layers = self.verify("--against", self.source)
+                got = folder.Checkpoint(self.out)
+                source = folder.Checkpoint(self.source)
+                for module, layer in layers.items():
+                    x = source[module + ".weight"].astype(np.float64)
+                    scale = got[module + ".weight_scale"].astype(np.float64)
+                    w = got[module + ".weight"].astype(np.float64) * cast_model.spread(
+                        scale, strategy, x.shape
+                    )
+                    signal, noise = (x**2).sum(), ((x - w) ** 2).sum()
+                    self.assertEqual(layer["elements"], x.size)
+                    self.assertEqual((layer["worst"], layer["amax"]), (np.abs(x - w).max(), np.abs(x).max()))
+                    if noise == 0:
+                        self.assertIsNone(layer["snr_db"], module)
+                    else:
+                        self.assertAlmostEqual(layer["snr_db"], 10 * math.log10(signal / noise), places=6)
+                order = [math.inf if x["snr_db"] is None else x["snr_db"] for x in layers.values()]
+                self.assertEqual(order, sorted(order))
+
+    def test_page_needs_nothing_from_outside(self):
+        self.make(models.llama())
+        page = self.folder / "page.html"
+        self.verify("--against", self.source, "--html", page)
+        text = page.read_text(encoding="utf-8")
+        for outside in ("http:", "https:", "src=", "href=", "@import", "url(", "<script"):
+            self.assertNotIn(outside, text)
+        self.assertEqual(len(re.findall(r'<div style="width:[0-9.]+%">', text)), 14)
+        self.assertIn(LAYER, text)
+        self.assertEqual(text.count("<table>"), text.count("</table>"))
+
+
+class Memory(Case):
+    def test_stays_below_that_of_a_conversion(self):
+        """Source and result together are larger than what the command may hold."""
+        make_checkpoints.write(self.source, models.llama_of(6e8), {})
+        self.make(None, "fp8-tensor")
+        self.verify("--against", self.source, "--threads", 8)
+        largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024  # of all that were run
+        self.assertLess(largest, 512 << 20)
+
+
+class Faults(Case):
+    def setUp(self):
+        super().setUp()
+        self.make(models.llama(shards=2))
+
+    def test_a_changed_byte(self):
+        path = self.out / folder.Checkpoint(self.out).files[LAYER + ".weight"]
+        data = bytearray(path.read_bytes())
+        shard = folder.Shard(path)
+        at = shard.start + shard.header[LAYER + ".weight"]["data_offsets"][0] + 100
+        data[at] ^= 1
+        path.write_bytes(data)
+        self.assert_fails("files")
+        self.assert_fails("files", "weights", against=True)
+
+    def test_a_changed_side_file(self):
+        (self.out / "tokenizer.json").write_bytes(b"{}")
+        self.assert_fails("files")
+
+    def test_a_missing_side_file(self):
+        (self.out / "chat_template.jinja").unlink()
+        self.assert_fails("files")
+
+    def test_a_foreign_shard(self):
+        shutil.copy(self.source / "model-00001-of-00002.safetensors", self.out / "model.safetensors")
+        self.assert_fails("files")
+
+    def test_a_record_that_leads_out(self):
+        path = self.out / "rowscale.json"
+        record = json.loads(path.read_text())
+        record["files"].append({"name": "../model/config.json", "bytes": 1, "sha256": "0" * 64})
+        path.write_text(json.dumps(record))
+        self.assert_fails("files")
+
+    def test_nan_codes(self):
+        for code in (0x7F, 0xFF):
+
+            def change(tensors, code=code):
+                tensors[LAYER + ".weight"].view(np.uint8)[700, 255] = code
+
+            self.edit(change)
+            self.assert_fails("codes")
+
+    def test_bad_scales(self):
+        for value in (0, -1, np.inf, np.nan):
+
+            def change(tensors, value=value):
+                tensors[LAYER + ".weight_scale"][3] = value
+
+            self.edit(change)
+            self.assert_fails("scales")
+
+    def test_a_scale_of_another_shape(self):
+        for shape in ((704,), (1, 704), (352, 2), (1,)):
+
+            def change(tensors, shape=shape):
+                scale = tensors[LAYER + ".weight_scale"]
+                tensors[LAYER + ".weight_scale"] = np.resize(scale, shape)
+
+            self.edit(change)
+            checks, _ = self.verify(code=1)
+            self.assertEqual(checks["pairs"]["problems"], 1)
+
+    def test_a_missing_scale(self):
+        name = LAYER + ".weight_scale"
+        self.edit(lambda tensors: tensors.pop(name))
+        self.assert_fails("opens")  # the index names it
+        index = self.out / "model.safetensors.index.json"
+        content = json.loads(index.read_text())
+        del content["weight_map"][name]
+        index.write_text(json.dumps(content))
+        self.assert_fails("pairs", "index")  # its bytes are missing from the sum, too
+
+    def test_a_scale_of_nothing(self):
+        def change(tensors):
+            tensors["model.norm.weight_scale"] = tensors["model.norm.weight"][:1]
+
+        index = self.out / "model.safetensors.index.json"
+        content = json.loads(index.read_text())
+        shard = content["weight_map"]["model.norm.weight"]
+        self.edit(change, shard)
+        content["weight_map"]["model.norm.weight_scale"] = shard
+        content["metadata"]["total_size"] += 2
+        index.write_text(json.dumps(content))
+        self.assert_fails("pairs")
+
+    def test_a_name_that_vllm_does_not_load(self):
+        index = self.out / "model.safetensors.index.json"
+        text = index.read_text().replace(f'"{LAYER}.weight_scale"', f'"{LAYER}.weight_scale_inv"')
+
+        def change(tensors):
+            tensors[LAYER + ".weight_scale_inv"] = tensors.pop(LAYER + ".weight_scale")
+
+        self.edit(change)
+        index.write_text(text)
+        self.assert_fails("pairs")
+
+    def test_a_wrong_sum(self):
+        (self.out / "rowscale.json").unlink()
+        index = self.out / "model.safetensors.index.json"
+        content = json.loads(index.read_text())
+        content["metadata"]["total_size"] += 1
+        index.write_text(json.dumps(content))
+        self.assert_fails("index")
+
+    def test_a_stale_tensor(self):
+        other = "model-00001-of-00002.safetensors"
+        self.assertNotIn("lm_head.weight", folder.Shard(self.out / other))
+        self.edit(lambda tensors: tensors.update({"lm_head.weight": np.zeros((2, 2), F32)}), other)
+        self.assert_fails("index")
+
+    def config(self, change):
+        (self.out / "rowscale.json").unlink(missing_ok=True)
+        path = self.out / "config.json"
+        config = json.loads(path.read_text())
+        change(config["quantization_config"])
+        path.write_text(json.dumps(config))
+
+    def test_fields_that_old_readers_refuse(self):
+        self.config(lambda q: q["config_groups"]["group_0"]["weights"].update(scale_dtype=None))
+        self.assert_fails("config")
+
+    def test_configurations_that_no_reader_serves(self):
+        path = self.out / "config.json"
+        original = path.read_bytes()
+        group = "group_0"
+        changes = [
+            lambda q: q.update(quant_method="fp8"),
+            lambda q: q.update(format="int-quantized"),
+            lambda q: q.update(quantization_status="frozen"),
+            lambda q: q.update(ignore="lm_head"),
+            lambda q: q.update(config_groups={}),
+            lambda q: q["config_groups"][group].pop("targets"),
+            lambda q: q["config_groups"][group]["weights"].update(num_bits=4),
+            lambda q: q["config_groups"][group]["weights"].update(dynamic=True),
+            lambda q: q["config_groups"][group]["weights"].update(symmetric=False),
+            lambda q: q["config_groups"][group]["input_activations"].update(dynamic=False),
+            lambda q: q["config_groups"][group]["input_activations"].update(strategy="channel"),
+            lambda q: q["config_groups"][group].pop("input_activations"),
+        ]
+        for number, change in enumerate(changes):
+            with self.subTest(number=number):
+                path.write_bytes(original)
+                self.config(change)
+                checks, _ = self.verify(code=1)
+                self.assertGreater(checks["config"]["problems"], 0)
+
+    def test_a_weight_that_ignore_names(self):
+        self.config(lambda q: q["ignore"].append(LAYER))
+        self.assert_fails("pairs")
+        self.config(lambda q: q.update(ignore=["re:.*up_proj"]))
+        self.assert_fails("pairs")
+
+    def test_against_finds_what_no_other_check_can(self):
+        record = (self.out / "rowscale.json").read_text()
+
+        def put_back():
+            data = json.loads(record)
+            data["files"] = []  # hashes of what was edited would tell at once
+            (self.out / "rowscale.json").write_text(json.dumps(data))
+
+        def scale(tensors):
+            tensors[LAYER + ".weight_scale"][7] *= 64
+
+        self.edit(scale)
+        put_back()
+        self.assert_fails("files", "weights", against=True)
+        checks, layers = self.verify("--against", self.source, code=1)
+        self.assertEqual((layers[LAYER]["different_codes"], layers[LAYER]["different_scales"]), (0, 1))
+        self.assertIn(LAYER, checks["weights"]["shown"][0])
+        self.assertEqual(next(iter(layers)), LAYER)  # and is the noisiest by far
+
+    def test_against_finds_a_changed_copy(self):
+        record = (self.out / "rowscale.json").read_text()
+
+        def change(tensors):
+            tensors["model.layers.1.input_layernorm.weight"][0] += 1
+
+        name = "model.layers.1.input_layernorm.weight"
+        self.edit(change, folder.Checkpoint(self.out).files[name])
+        data = json.loads(record)
+        data["files"] = []
+        (self.out / "rowscale.json").write_text(json.dumps(data))
+        self.assert_fails("files", "copies", against=True)
+
+    def test_against_another_source(self):
+        shutil.rmtree(self.source)
+        make_checkpoints.write(self.source, models.llama_duplicate_head())
+        checks, _ = self.verify("--against", self.source, code=1)
+        self.assertGreater(checks["names"]["problems"], 0)
+
+
+class Arguments(Case):
+    def test_exit_codes(self):
+        self.assertEqual(run("verify", self.folder / "absent").returncode, 3)
+        self.assertEqual(run("verify").returncode, 2)
+        self.make(models.llama())
+        (self.out / "rowscale.json").unlink()
+        self.assertEqual(run("verify", self.out, "--against", self.source).returncode, 3)
+        self.assertEqual(run("verify", self.out, "--html", self.folder / "no" / "page.html").returncode, 4)
+
+    def test_a_source_is_no_result(self):
+        make_checkpoints.write(self.source, models.llama())
+        self.out = self.source
+        checks, _ = self.verify(code=1)
+        self.assertGreater(checks["config"]["problems"], 0)
+
+
+if __name__ == "__main__":
+    ROWSCALE = sys.argv.pop(1)
+    unittest.main()
