@@ -76,8 +76,9 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
       problem->access = plan::GpuAccess::elements;
     }
   }
-  const bool has_short_ways =
-      source.kind == plan::SourceKind::plain && problem->access == plan::GpuAccess::vectors;
+  const bool has_short_ways = source.kind == plan::SourceKind::plain &&
+                              problem->access == plan::GpuAccess::vectors && x.batches() == 1 &&
+                              !x.is_masked();
   problem->scales = has_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
   problem->element_bytes = x.element_bytes();
   problem->batches = x.batches();

@@ -29,7 +29,7 @@ struct ScaleRule {
 // amax / MAX, correctly rounded, without the slow path of a division: a quotient corrected by its
 // own remainder (Markstein, "Computation of elementary functions on the IBM RISC System/6000
 // processor", 1990). Equal to the IEEE quotient for 0, infinity and every amax from 2^-100 up;
-// between 0 and 2^-100 still less than 2^-108 (scale_rule_test goes through all floats).
+// between 0 and 2^-100 still at most 2^-108 (quotient_long_test goes through all floats).
 inline constexpr float kFastMaxQuotientLowest = 0x1p-100F;
 
 template <class F>

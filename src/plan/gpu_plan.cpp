@@ -29,7 +29,7 @@ GpuSplit split_of(const GpuProblem& p) {
 
 // Inputs of this size pass through the second-level cache faster where their lines leave first:
 // measured on sm_90; smaller and larger ones the opposite (docs/performance.md).
-constexpr int64_t kLeastStreamedBytes = int64_t{1} << 20;
+constexpr int64_t kLeastStreamedBytes = int64_t{1} << 19;
 constexpr int64_t kMostStreamedBytes = int64_t{12} << 20;
 
 GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
@@ -117,11 +117,11 @@ GpuPlan choose_groups(const GpuProblem& p) {
   return {};  // not reached: the widest shape fits
 }
 
-// Fewer units than twice the multiprocessors: as many threads a unit as there can be. Otherwise two
-// chunks a thread, and four where the barrier of a block would wait for more than eight warps.
+// Four chunks a thread for long units, whose barrier would otherwise wait for more than eight
+// warps; two for others, and one where there are too few units to fill the machine.
 GpuPlan choose_rows(const GpuProblem& p) {
   const bool few = units_of(p) <= 2 * int64_t{p.multiprocessors};
-  const int least = few ? 1 : (unit_chunks(p) <= 512 ? 2 : 4);
+  const int least = unit_chunks(p) > 512 ? 4 : (few ? 1 : 2);
   for (const RowsShape& shape : kRowsShapes) {
     if ((shape.chunks == 0 || shape.chunks >= least) && fits(p, shape)) return rows_plan(p, shape);
   }

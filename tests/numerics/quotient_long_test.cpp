@@ -1,6 +1,8 @@
 // The proofs of the shortcuts for x / s in full; quotient_test.cpp tells why they suffice.
 #include <gtest/gtest.h>
 
+#include "numerics/scale_rule.hpp"
+
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -76,6 +78,30 @@ INSTANTIATE_TEST_SUITE_P(Pairs, FastQuotientPairs,
                            const bool amax = pairs.param.floor == FloorKind::amax;
                            return dtype + (amax ? "AmaxFloor" : "ScaleFloor");
                          });
+
+// Every amax, against the machine's own division.
+template <class F>
+Mismatches check_every_amax() {
+  return test::sweep(0, 0x7F800001U, [](uint64_t begin, uint64_t end, Mismatches& m) {
+    for (uint64_t p = begin; p < end; ++p) {
+      const float amax = test::float_of(static_cast<uint32_t>(p));
+      const float got = fast_divide_by_max<F>(amax);
+      if (amax >= kFastMaxQuotientLowest || amax == 0.0F) {
+        m.check(static_cast<uint32_t>(p), test::bits_of(got), test::bits_of(amax / F::kMax));
+      } else {
+        m.check(static_cast<uint32_t>(p), got >= 0.0F && got <= 0x1p-108F ? 1U : 0U, 1U);
+      }
+    }
+  });
+}
+
+TEST(FastDivideByMax, EveryAmax) {
+  const Mismatches e4m3 = check_every_amax<E4m3>();
+  EXPECT_EQ(e4m3.checked, 0x7F800001U);
+  EXPECT_EQ(e4m3.count, 0U) << e4m3;
+  const Mismatches e5m2 = check_every_amax<E5m2>();
+  EXPECT_EQ(e5m2.count, 0U) << e5m2;
+}
 
 }  // namespace
 }  // namespace rowscale::numerics

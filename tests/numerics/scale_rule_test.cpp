@@ -239,6 +239,42 @@ TEST(ScaleRule, ModelOfTheSteps) {
   EXPECT_EQ(found.count, 0U) << found;
 }
 
+// The kernels' quotient by MAX against integer division, and where it need only be small.
+template <class F>
+Mismatches check_divide_by_max(uint64_t begin, uint64_t end, uint32_t stride) {
+  return test::sweep(begin / stride, end / stride, [stride](uint64_t b, uint64_t e, Mismatches& m) {
+    for (uint64_t i = b; i < e; ++i) {
+      const float amax = float_of(static_cast<uint32_t>(i * stride));
+      m.check(bits_of(amax), bits_of(fast_divide_by_max<F>(amax)),
+              bits_of(div_exactly(amax, F::kMax)));
+    }
+  });
+}
+
+TEST(FastDivideByMax, IsTheIeeeQuotientFrom2ToTheMinus100) {
+  const uint32_t stride = 1009 * test::kSlower;
+  const uint64_t lowest = bits_of(kFastMaxQuotientLowest);
+  const Mismatches e4m3 = check_divide_by_max<E4m3>(lowest + stride, bits_of(kInfinity), stride);
+  EXPECT_GT(e4m3.checked, 100000U);
+  EXPECT_EQ(e4m3.count, 0U) << e4m3;
+  const Mismatches e5m2 = check_divide_by_max<E5m2>(lowest + stride, bits_of(kInfinity), stride);
+  EXPECT_EQ(e5m2.count, 0U) << e5m2;
+}
+
+TEST(FastDivideByMax, Edges) {
+  EXPECT_EQ(bits_of(fast_divide_by_max<E4m3>(0.0F)), 0U);
+  EXPECT_EQ(bits_of(fast_divide_by_max<E5m2>(kInfinity)), bits_of(kInfinity));
+  EXPECT_EQ(bits_of(fast_divide_by_max<E4m3>(1.0F)), 0x3B124925U);  // 1 / 448
+  EXPECT_EQ(bits_of(fast_divide_by_max<E4m3>(448.0F)), bits_of(1.0F));
+  EXPECT_EQ(bits_of(fast_divide_by_max<E4m3>(0x1p-100F)),
+            bits_of(div_exactly(0x1p-100F, E4m3::kMax)));
+  // Below, a floor decides: small and no NaN is enough.
+  for (uint32_t p = 1; p < bits_of(kFastMaxQuotientLowest); p += 65537) {
+    ASSERT_LE(fast_divide_by_max<E4m3>(float_of(p)), 0x1p-108F) << p;
+    ASSERT_GE(fast_divide_by_max<E5m2>(float_of(p)), 0.0F) << p;
+  }
+}
+
 TEST(RaiseAmax, NanNeverRaisesIt) {
   EXPECT_EQ(bits_of(raise_amax(2.0F, kNan)), bits_of(2.0F));
   EXPECT_EQ(bits_of(raise_amax(2.0F, float_of(0xFFFFFFFFU))), bits_of(2.0F));

@@ -108,7 +108,15 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
       }
       return plan.blocks == units.count ? "" : "units";
     }
-    case GpuSplit::tensor:
+    case GpuSplit::tensor: {
+      // Both passes go round until all is done; the second one also writes the scale.
+      if (plan.chunks != kGivenChunks || plan.threads != kGivenThreads) return "no such kernel";
+      const int64_t a_block = int64_t{plan.chunks} * plan.threads;
+      const int64_t needed = round_up_divide(p.rows * chunks_of_row, a_block);
+      if (plan.blocks < 1 || plan.blocks > std::max<int64_t>(needed, 1)) return "blocks";
+      if ((plan.partials == 0) != (needed == 0)) return "partials";
+      return plan.partials <= std::min<int64_t>(needed, kMostPartials) ? "" : "partials";
+    }
     case GpuSplit::given: {
       if (plan.chunks != kGivenChunks || plan.threads != kGivenThreads) return "no such kernel";
       const int64_t a_block = int64_t{plan.chunks} * plan.threads;
@@ -174,7 +182,9 @@ TEST(GpuPlan, IsOneOfItsCandidatesAndTheSameEachTime) {
 TEST(GpuPlan, NothingToDoLaunchesNothing) {
   for (const Recipe& recipe : planned_recipes(640)) {
     const GpuPlan plan = plan_gpu(problem_of(recipe, GpuAccess::vectors, 1, 0, 640, 132));
-    EXPECT_EQ(plan.blocks, 0) << to_string(plan);
+    // The scale of a tensor is there without rows too.
+    EXPECT_EQ(plan.blocks, plan.split == GpuSplit::tensor ? 1 : 0) << to_string(plan);
+    EXPECT_EQ(plan.partials, 0) << to_string(plan);
   }
 }
 
