@@ -1,12 +1,11 @@
 // The proofs of the shortcuts for x / s in full; quotient_test.cpp tells why they suffice.
 #include <gtest/gtest.h>
 
-#include "numerics/scale_rule.hpp"
-
 #include <cmath>
 #include <cstdint>
 #include <string>
 
+#include "numerics/scale_rule.hpp"
 #include "tests/numerics/quotient_checks.hpp"
 #include "tests/support/sweep.hpp"
 
