@@ -8,6 +8,7 @@
 
 #include "cuda/calls.hpp"
 #include "cuda/stage/codec.cuh"
+#include "cuda/stage/scale.cuh"
 #include "numerics/float16.hpp"
 #include "numerics/fp.hpp"
 #include "numerics/fp8.hpp"
@@ -58,6 +59,17 @@ __global__ void encode_all(uint32_t swap, NanRule rule, uint32_t nan_xor, Found*
           numerics::encode<F>(numerics::from_bits(pattern), rule));
   }
   count_checked(found, 8);
+}
+
+// 1 / s for every scale of the fast quotient.
+__global__ void invert_all(uint32_t first, Found* found) {
+  const uint32_t pattern = first + blockIdx.x * blockDim.x + threadIdx.x;
+  const float s = numerics::from_bits(pattern);
+  if (numerics::fast_quotient_is_valid(s)) {
+    check(found, pattern, 0, numerics::to_bits(cuda::reciprocal_of_valid(s)),
+          numerics::to_bits(numerics::div(1.0F, s)));
+  }
+  count_checked(found, 1);
 }
 
 // Every pair of codes in every place; the rest of the vector differs from it.
@@ -186,6 +198,14 @@ TEST_F(CudaCodec, AllFloatsToSixteenBits) {
 TEST_F(CudaCodec, LargerOfAllSixteenBitMagnitudes) {
   expect_none(2ULL << 30, [](Found* found) { max_all<Bf16><<<0x8000, kThreads>>>(found); });
   expect_none(2ULL << 30, [](Found* found) { max_all<Fp16><<<0x8000, kThreads>>>(found); });
+}
+
+TEST_F(CudaCodec, ReciprocalOfEveryFastScale) {
+  // From 2^-80 up to 2^96, and a little beyond.
+  const uint32_t first = numerics::to_bits(numerics::kFastQuotientLowest);
+  expect_none(178ULL << 23, [&](Found* found) {
+    invert_all<<<(178U << 23) / kThreads, kThreads>>>(first, found);
+  });
 }
 
 }  // namespace
