@@ -13,7 +13,6 @@
 namespace rowscale::cli {
 namespace {
 
-using checkpoint::Action;
 using checkpoint::Fate;
 using checkpoint::Model;
 using checkpoint::OutputTensor;
@@ -63,9 +62,10 @@ std::vector<Reason> reasons_of(const Plan& plan) {
   for (int i = 0; i < checkpoint::kReasons; ++i) {
     if (plan.by_reason[static_cast<size_t>(i)].tensors > 0) out.push_back(static_cast<Reason>(i));
   }
-  std::stable_sort(out.begin(), out.end(), [&](Reason a, Reason b) {
-    return plan.by_reason[static_cast<size_t>(a)].bytes >
-           plan.by_reason[static_cast<size_t>(b)].bytes;
+  std::sort(out.begin(), out.end(), [&](Reason a, Reason b) {
+    const int64_t bytes_a = plan.by_reason[static_cast<size_t>(a)].bytes;
+    const int64_t bytes_b = plan.by_reason[static_cast<size_t>(b)].bytes;
+    return bytes_a != bytes_b ? bytes_a > bytes_b : a < b;
   });
   return out;
 }
