@@ -95,9 +95,10 @@ Journal Journal::resume(const std::string& path, const ordered_json& header) {
 }
 
 const FinishedFile* Journal::find(const std::string& name) const {
-  const auto it = std::find_if(finished_.begin(), finished_.end(),
+  // The last one: a damaged file was made anew.
+  const auto it = std::find_if(finished_.rbegin(), finished_.rend(),
                                [&](const FinishedFile& file) { return file.name == name; });
-  return it == finished_.end() ? nullptr : &*it;
+  return it == finished_.rend() ? nullptr : &*it;
 }
 
 void Journal::append(const ordered_json& line) {
