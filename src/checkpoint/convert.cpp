@@ -185,10 +185,11 @@ class Converter {
   }
 
   // What an earlier run left of the shard, if its bytes are still what the journal says.
-  std::unique_ptr<OutputFile> continue_shard(const ShardLayout& layout, const std::string& name,
+  std::unique_ptr<OutputFile> continue_shard(const ShardLayout& layout, uint32_t shard,
                                              Sha256* tail, uint32_t* first) {
+    const std::string& name = model_.shard_name(shard);
     const auto& left = journal_->unfinished();
-    if (!left || left->name != name) return nullptr;
+    if (!left || left->name != name || left->tensors > tensors_in(shard)) return nullptr;
     try {
       auto file = std::make_unique<OutputFile>(OutputFile::reopen(target_.in_work(name)));
       file->append_from_file(left->cursor);
@@ -208,7 +209,7 @@ class Converter {
     const ShardLayout layout(plan_, model_, shard);
     Sha256 tail;
     uint32_t first = 0;
-    std::unique_ptr<OutputFile> file = continue_shard(layout, name, &tail, &first);
+    std::unique_ptr<OutputFile> file = continue_shard(layout, shard, &tail, &first);
     if (!file) {
       file = std::make_unique<OutputFile>(target_.in_work(name), layout.file_bytes());
       std::string head;

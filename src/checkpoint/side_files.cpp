@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/output_file.hpp"
 
 namespace rowscale::checkpoint {
 
@@ -45,8 +46,10 @@ constexpr Left kLeftSuffixes[] = {
 // An earlier conversion's record says nothing about the new files.
 constexpr std::string_view kOurRecord = "rowscale.json";
 
-// What rowscale works with inside OUT and beside it.
-bool is_working_name(std::string_view name) {
+// What rowscale works with inside OUT and beside it; the first three at the top only.
+bool is_working_name(std::string_view name, bool at_top) {
+  if (name.ends_with(kPartSuffix)) return true;
+  if (!at_top) return false;
   return name == ".rowscale-journal" || name == ".rowscale-lock" || name == ".rowscale-work";
 }
 
@@ -81,7 +84,8 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       file.reason = reason;
       out->push_back(file);
     };
-    if (at_top && is_working_name(base)) {
+    if (is_working_name(base, at_top)) {
+      if (fs::is_directory(status)) file.name += '/';
       leave_out("of an interrupted conversion");
       continue;
     }

@@ -79,6 +79,7 @@ TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     if (fs::is_symlink(fs::symlink_status(out_, error))) {
       refuse_usage("OUT: {} is a symbolic link to nothing", request.out);
     }
+    refuse_long_name();
     return;
   }
   if (!fs::is_directory(status)) refuse_usage("OUT: {} is there and is no folder", request.out);
@@ -99,6 +100,7 @@ TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     refuse_usage("OUT: {} holds an unfinished conversion: --resume continues it", request.out);
   }
   refuse_foreign();
+  refuse_long_name();
   place_ = Place::replaced;
 }
 
@@ -120,6 +122,16 @@ void TargetFolder::refuse_overlap(const Model& model) const {
       }
     }
   }
+}
+
+// The working folder beside OUT has the longer name.
+void TargetFolder::refuse_long_name() const {
+  const auto most = ::pathconf(parent_.c_str(), _PC_NAME_MAX);
+  if (most < 0) return;  // no limit, or none that is known
+  const auto length = static_cast<int64_t>(fs::path(out_).filename().native().size());
+  const auto added = static_cast<int64_t>(fs::path(work_).filename().native().size()) - length;
+  if (length + added <= most) return;
+  refuse_usage("OUT: expected a name of at most {} bytes, got {}", most - added, length);
 }
 
 // Every working folder has a journal, a lock, or the record of a complete output.

@@ -49,6 +49,7 @@ class TargetFolder {
   };
 
   void refuse_overlap(const Model& model) const;
+  void refuse_long_name() const;
   void refuse_foreign() const;
   void refuse_foreign_work() const;
   void lock();
