@@ -35,7 +35,8 @@ int run(int argc, char** argv) {
     // --help and --version end here too, with 0. CLI11 has a code for each mistake; we have one.
     if (app.exit(error) != 0) return static_cast<int>(ExitCode::usage);
   }
-  if (std::fflush(stdout) != 0) throw Failure(ExitCode::output, "stdout cannot be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw Failure(ExitCode::output, "stdout cannot be written");
   return static_cast<int>(ExitCode::done);
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "checkpoint/compare.hpp"
@@ -148,7 +149,8 @@ VerifyReport verify(const VerifyOptions& options) {
 }
 
 void run(const VerifyOptions& options) {
-  if (!std::filesystem::is_directory(options.out)) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options.out, ignored)) {
     throw Failure(ExitCode::input, options.out + ": expected the folder of a model");
   }
   const VerifyReport report = verify(options);

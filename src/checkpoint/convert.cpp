@@ -50,6 +50,7 @@ class Converter {
                                              ? Journal::resume(target_.journal_path(), header)
                                              : Journal::create(target_.journal_path(), header));
     for (uint32_t shard = 0; shard < model_.shards().size(); ++shard) {
+      if (listener_.should_stop()) return Outcome::stopped;
       if (is_finished(model_.shard_name(shard))) {
         count_shard(shard);
       } else if (convert_shard(shard) == Outcome::stopped) {
@@ -61,6 +62,7 @@ class Converter {
       if (listener_.should_stop()) return Outcome::stopped;
       copy_side_file(file.name, is_base_card(file.name) ? kBaseReadme : file.name);
     }
+    if (listener_.should_stop()) return Outcome::stopped;
     write_texts();
     journal_.reset();
     target_.finish({kRecord, model_.index_name(), kConfig});
@@ -95,7 +97,8 @@ class Converter {
                                       {"modified_ns", file.modified_ns()}};
     }
     for (const SideFile& file : model_.side_files()) {
-      if (file.fate == Fate::copied) source[file.name] = {{"bytes", file.bytes}};
+      if (file.fate == Fate::left_out || file.name == kConfig) continue;
+      source[file.name] = {{"bytes", file.bytes}, {"modified_ns", file.modified_ns}};
     }
     return out;
   }
@@ -106,9 +109,28 @@ class Converter {
     return hash.hex();
   }
 
+  // Whether the file that an earlier run finished is still what the journal says.
+  bool is_intact(const FinishedFile& file) const {
+    try {
+      const PlainFile in(target_.finished_path(file.name));
+      if (in.bytes() != file.bytes) return false;
+      Sha256 hash;
+      std::vector<std::byte> piece(kPiece);
+      for (int64_t at = 0; at < in.bytes(); at += kPiece) {
+        if (listener_.should_stop()) return true;  // the next step asks too
+        const int64_t count = std::min(kPiece, in.bytes() - at);
+        in.read(at, count, piece.data());
+        hash.update(piece.data(), static_cast<size_t>(count));
+      }
+      return hash.hex() == file.sha256;
+    } catch (const Failure&) {  // gone, or cannot be read: made anew
+      return false;
+    }
+  }
+
   bool is_finished(const std::string& name) {
     const FinishedFile* file = journal_->find(name);
-    if (file == nullptr) return false;
+    if (file == nullptr || !is_intact(*file)) return false;
     finished_.push_back(*file);
     return true;
   }
@@ -163,10 +185,11 @@ class Converter {
   }
 
   // What an earlier run left of the shard, if its bytes are still what the journal says.
-  std::unique_ptr<OutputFile> continue_shard(const ShardLayout& layout, const std::string& name,
+  std::unique_ptr<OutputFile> continue_shard(const ShardLayout& layout, uint32_t shard,
                                              Sha256* tail, uint32_t* first) {
+    const std::string& name = model_.shard_name(shard);
     const auto& left = journal_->unfinished();
-    if (!left || left->name != name) return nullptr;
+    if (!left || left->name != name || left->tensors > tensors_in(shard)) return nullptr;
     try {
       auto file = std::make_unique<OutputFile>(OutputFile::reopen(target_.in_work(name)));
       file->append_from_file(left->cursor);
@@ -186,7 +209,7 @@ class Converter {
     const ShardLayout layout(plan_, model_, shard);
     Sha256 tail;
     uint32_t first = 0;
-    std::unique_ptr<OutputFile> file = continue_shard(layout, name, &tail, &first);
+    std::unique_ptr<OutputFile> file = continue_shard(layout, shard, &tail, &first);
     if (!file) {
       file = std::make_unique<OutputFile>(target_.in_work(name), layout.file_bytes());
       std::string head;
@@ -411,6 +434,7 @@ Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, L
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {
   const TargetFolder target(model, request);
   make_budget(model, plan, request.threads, request.max_memory);
+  config_text(model, plan);  // refuses a config.json that cannot be written anew
   int64_t headers = 0;
   for (uint32_t shard = 0; shard < model.shards().size(); ++shard) {
     headers += ShardLayout(plan, model, shard).header_bytes();

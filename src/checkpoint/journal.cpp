@@ -35,6 +35,10 @@ std::string difference(const ordered_json& was, const ordered_json& is, const st
   return fmt::format("{}: was {}, is {}", where, was.dump(), is.dump());
 }
 
+[[noreturn]] void refuse_damaged(const std::string& path) {
+  refuse_usage("{}: damaged: remove its folder and start anew", path);
+}
+
 }  // namespace
 
 Journal::Journal(std::string path, int flags) : path_(std::move(path)) {
@@ -72,32 +76,41 @@ Journal Journal::resume(const std::string& path, const ordered_json& header) {
     const size_t end = text.find('\n', begin);
     const ordered_json line = ordered_json::parse(text.substr(begin, end - begin), nullptr, false);
     begin = end + 1;
-    if (!line.is_object()) {
-      throw Failure(FailureKind::usage, path + ": damaged: remove its folder and start anew");
-    }
+    if (!line.is_object()) refuse_damaged(path);
     if (std::exchange(is_header, false)) {
       const std::string found = difference(line, header, "");
       if (!found.empty()) {
         refuse_usage("--resume: the unfinished conversion is another one: {}", found);
       }
-    } else if (line.contains("file")) {
-      out.finished_.push_back(
-          {line.value("file", ""), line.value("bytes", int64_t{0}), line.value("sha256", "")});
-      out.unfinished_.reset();
-    } else {
-      out.unfinished_ = {line.value("part", ""), line.value("tensors", 0U),
-                         line.value("cursor", int64_t{0}), line.value("prefix", ""),
-                         line.value("tail", "")};
+      continue;
+    }
+    try {
+      out.take(line);
+    } catch (const nlohmann::json::exception&) {  // a member is missing, or of another type
+      refuse_damaged(path);
     }
   }
   if (is_header) out.append(header);  // a crash before the first line was whole
   return out;
 }
 
+void Journal::take(const ordered_json& line) {
+  if (line.contains("file")) {
+    finished_.push_back({line.at("file").get<std::string>(), line.at("bytes").get<int64_t>(),
+                         line.at("sha256").get<std::string>()});
+    unfinished_.reset();
+  } else {
+    unfinished_ = {line.at("part").get<std::string>(), line.at("tensors").get<uint32_t>(),
+                   line.at("cursor").get<int64_t>(), line.at("prefix").get<std::string>(),
+                   line.at("tail").get<std::string>()};
+  }
+}
+
 const FinishedFile* Journal::find(const std::string& name) const {
-  const auto it = std::find_if(finished_.begin(), finished_.end(),
+  // The last one: a damaged file was made anew.
+  const auto it = std::find_if(finished_.rbegin(), finished_.rend(),
                                [&](const FinishedFile& file) { return file.name == name; });
-  return it == finished_.end() ? nullptr : &*it;
+  return it == finished_.rend() ? nullptr : &*it;
 }
 
 void Journal::append(const ordered_json& line) {

@@ -30,7 +30,7 @@ class Journal {
   // Begins a new one. `header` says what is made of what. Throws Failure(output).
   static Journal create(const std::string& path, const nlohmann::ordered_json& header);
   // Reads what an earlier run wrote; a last line that a crash cut short is dropped. Throws
-  // Failure(usage), naming the first difference, where `header` is another.
+  // Failure(usage): naming the first difference, where `header` is another; or that it is damaged.
   static Journal resume(const std::string& path, const nlohmann::ordered_json& header);
 
   Journal(Journal&& other) noexcept;
@@ -46,6 +46,7 @@ class Journal {
 
  private:
   Journal(std::string path, int flags);
+  void take(const nlohmann::ordered_json& line);  // any but the first
   void append(const nlohmann::ordered_json& line);
 
   std::string path_;

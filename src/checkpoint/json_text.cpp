@@ -120,6 +120,9 @@ std::string indented(std::string_view value, const std::string& indent) {
 }  // namespace
 
 nlohmann::json parse_config(std::string_view text, const std::string& name) {
+  if (text.find('\0') != std::string_view::npos) {  // the parser would take it for the end
+    refuse_input("{}: expected JSON, got a NUL at byte {}", name, text.find('\0'));
+  }
   const size_t first = past_space(text, 0);
   if (first == text.size() || text[first] != '{') refuse_input("{}: expected a JSON object", name);
   try {

@@ -157,6 +157,7 @@ void Model::open_file() {
 
 void Model::open_folder() {
   shard_names_ = find_shards();
+  for (const std::string& name : shard_names_) require_utf8(path_, name);
   read_config();
   for (const std::string& name : shard_names_) {
     TensorFile file;
@@ -193,7 +194,8 @@ std::vector<std::string> Model::find_shards() {
 
 void Model::read_config() {
   const std::string name = file_path("config.json");
-  if (!fs::exists(name)) {
+  std::error_code ignored;
+  if (!fs::exists(fs::symlink_status(name, ignored))) {
     if (is_file(file_path("hf_quant_config.json"))) quantization_.format = SourceFormat::modelopt;
     return;
   }

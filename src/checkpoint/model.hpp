@@ -31,6 +31,7 @@ enum class Fate {
 struct SideFile {
   std::string name;  // relative to the folder
   int64_t bytes = 0;
+  int64_t modified_ns = 0;
   Fate fate = Fate::copied;
   std::string reason;  // of left_out
 };

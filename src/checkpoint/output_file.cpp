@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kPush = 8 << 20;
 
 std::string part_of(const std::string& path) {
-  return path + ".part";
+  return path + std::string(kPartSuffix);
 }
 
 }  // namespace

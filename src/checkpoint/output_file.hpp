@@ -9,13 +9,16 @@
 
 namespace rowscale::checkpoint {
 
+// Of a file that is not whole yet, behind its name. A model's own files may be called `x.part`.
+inline constexpr std::string_view kPartSuffix = ".rowscale-part";
+
 // Throws Failure(output).
 class OutputFile {
  public:
-  // Written as `path`.part, in a folder that is there. `bytes`: room that is taken at once, so that
-  // a full disk shows early; 0: not known.
+  // Written as `path` with kPartSuffix, in a folder that is there. `bytes`: room that is taken at
+  // once, so that a full disk shows early; 0: not known.
   OutputFile(std::string path, int64_t bytes);
-  // Opens `path`.part as an earlier run left it.
+  // Opens `path` with kPartSuffix as an earlier run left it.
   static OutputFile reopen(std::string path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "checkpoint/failure.hpp"
 #include "checkpoint/model.hpp"
@@ -43,7 +44,10 @@ Record parse(const json& text) {
 
 std::optional<Record> read_record(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kRecordName).string();
-  if (!std::filesystem::exists(path)) return std::nullopt;
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) {
+    return std::nullopt;
+  }
   const std::string text = read_text(path, kLargestText);
   try {
     return parse(json::parse(text));

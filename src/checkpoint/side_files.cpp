@@ -2,12 +2,25 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/output_file.hpp"
 
 namespace rowscale::checkpoint {
+
+void require_utf8(const std::string& folder, const std::string& name) {
+  try {
+    static_cast<void>(nlohmann::json(name).dump());
+  } catch (const nlohmann::json::exception&) {
+    refuse_input(
+        "{}: the name of {} is no UTF-8: rename it", folder,
+        nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  }
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -32,6 +45,13 @@ constexpr Left kLeftSuffixes[] = {
 
 // An earlier conversion's record says nothing about the new files.
 constexpr std::string_view kOurRecord = "rowscale.json";
+
+// What rowscale works with inside OUT and beside it; the first three at the top only.
+bool is_working_name(std::string_view name, bool at_top) {
+  if (name.ends_with(kPartSuffix)) return true;
+  if (!at_top) return false;
+  return name == ".rowscale-journal" || name == ".rowscale-lock" || name == ".rowscale-work";
+}
 
 const char* reason_for_folder(std::string_view name) {
   for (const Left& left : kLeftFolders) {
@@ -64,6 +84,11 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       file.reason = reason;
       out->push_back(file);
     };
+    if (is_working_name(base, at_top)) {
+      if (fs::is_directory(status)) file.name += '/';
+      leave_out("of an interrupted conversion");
+      continue;
+    }
     if (fs::is_directory(status)) {
       if (const char* reason = reason_for_folder(base)) {
         file.name += '/';
@@ -78,6 +103,8 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
     }
     if (fs::is_regular_file(status)) {
       file.bytes = static_cast<int64_t>(fs::file_size(it->path(), ignored));
+      file.modified_ns =
+          static_cast<int64_t>(fs::last_write_time(it->path(), ignored).time_since_epoch().count());
     }
     if (at_top && (base == index_name || base == "config.json")) {
       file.fate = Fate::rewritten;
@@ -91,6 +118,7 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
     } else if (!fs::is_regular_file(status)) {
       leave_out("no regular file");
     } else {
+      require_utf8(folder.string(), base);
       out->push_back(file);
     }
   }

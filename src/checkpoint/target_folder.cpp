@@ -72,13 +72,14 @@ TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     refuse_usage("OUT: expected a name in an existing folder, got {}: {} is none", request.out,
                  parent_);
   }
-  refuse_overlap(model);
   work_ = (clean.parent_path() / ("." + clean.filename().string() + ".rowscale")).string();
+  refuse_overlap(model);
   const fs::file_status status = fs::status(out_, error);
   if (!fs::exists(status)) {
     if (fs::is_symlink(fs::symlink_status(out_, error))) {
       refuse_usage("OUT: {} is a symbolic link to nothing", request.out);
     }
+    refuse_long_name();
     return;
   }
   if (!fs::is_directory(status)) refuse_usage("OUT: {} is there and is no folder", request.out);
@@ -99,6 +100,7 @@ TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     refuse_usage("OUT: {} holds an unfinished conversion: --resume continues it", request.out);
   }
   refuse_foreign();
+  refuse_long_name();
   place_ = Place::replaced;
 }
 
@@ -110,11 +112,36 @@ void TargetFolder::refuse_overlap(const Model& model) const {
   const fs::path source = resolved(model.path());
   if (lies_in(out_, source)) refuse_usage("OUT: {} is MODEL or lies in it", out_);
   if (lies_in(source, out_)) refuse_usage("OUT: MODEL lies in {}", out_);
+  if (lies_in(source, work_) || lies_in(work_, source)) {
+    refuse_usage("OUT: MODEL is {}, the folder for unfinished work: choose another OUT", work_);
+  }
   for (const TensorFile& shard : model.shards()) {  // in the Hub's cache they lie elsewhere
-    if (lies_in(resolved(shard.path()), out_)) {
-      refuse_usage("OUT: {}, a file of MODEL, lies in {}", shard.path(), out_);
+    for (const std::string& folder : {out_, work_}) {
+      if (lies_in(resolved(shard.path()), folder)) {
+        refuse_usage("OUT: {}, a file of MODEL, lies in {}", shard.path(), folder);
+      }
     }
   }
+}
+
+// The working folder beside OUT has the longer name.
+void TargetFolder::refuse_long_name() const {
+  const auto most = ::pathconf(parent_.c_str(), _PC_NAME_MAX);
+  if (most < 0) return;  // no limit, or none that is known
+  const auto length = static_cast<int64_t>(fs::path(out_).filename().native().size());
+  const auto added = static_cast<int64_t>(fs::path(work_).filename().native().size()) - length;
+  if (length + added <= most) return;
+  refuse_usage("OUT: expected a name of at most {} bytes, got {}", most - added, length);
+}
+
+// Every working folder has a journal, a lock, or the record of a complete output.
+void TargetFolder::refuse_foreign_work() const {
+  std::error_code error;
+  if (fs::is_empty(work_, error)) return;
+  for (const char* name : {kJournal, kLock, kRecord}) {
+    if (fs::is_regular_file(fs::path(work_) / name, error)) return;
+  }
+  refuse_usage("OUT: {}, where the work is done, holds files that rowscale did not write", work_);
 }
 
 // Only what rowscale wrote, and only as it wrote it, is ever replaced.
@@ -131,7 +158,8 @@ void TargetFolder::refuse_foreign() const {
   std::set<std::string> known = {kRecord};
   if (json.is_object() && json.contains("files") && json["files"].is_array()) {
     for (const auto& file : json["files"]) {
-      if (file.is_object()) known.insert(file.value("name", ""));
+      const auto name = file.is_object() ? file.find("name") : file.end();
+      if (name != file.end() && name->is_string()) known.insert(name->get<std::string>());
     }
   }
   for (const std::string& name : files_in(out_)) {
@@ -152,6 +180,14 @@ std::string TargetFolder::in_work(const std::string& name) const {
   return path.string();
 }
 
+std::string TargetFolder::finished_path(const std::string& name) const {
+  const fs::path path = fs::path(work_) / name;
+  std::error_code error;
+  // A run that was ended while it moved files up.
+  if (place_ == Place::empty && !fs::exists(path, error)) return (fs::path(out_) / name).string();
+  return path.string();
+}
+
 std::string TargetFolder::journal_path() const {
   return (fs::path(work_) / kJournal).string();
 }
@@ -161,10 +197,19 @@ bool TargetFolder::is_ours(const std::string& name) {
 }
 
 void TargetFolder::begin() {
-  if (::mkdir(work_.c_str(), 0777) != 0 && errno != EEXIST) fail_output(work_, "cannot be made");
+  if (::mkdir(work_.c_str(), 0777) != 0) {
+    if (errno != EEXIST) fail_output(work_, "cannot be made");
+    std::error_code error;
+    if (!fs::is_directory(fs::symlink_status(work_, error))) {
+      refuse_usage("OUT: {}, where the work is done, is there and is no folder", work_);
+    }
+    refuse_foreign_work();
+  }
   lock();
   std::error_code error;
   is_resumed_ = fs::exists(journal_path(), error);
+  // A complete folder whose renaming, or an old one whose removal, was interrupted.
+  if (!is_resumed_) clear_work();
   if (is_resumed_ && unfinished_ == Unfinished::refuse) {
     if (existing_ == Existing::refuse) {
       refuse_usage("{} holds an unfinished conversion: --resume continues it, --force starts anew",
@@ -240,7 +285,11 @@ void TargetFolder::finish(const std::vector<std::string>& last) {
     }
   } else if (renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, out_.c_str(), RENAME_EXCHANGE) == 0) {
     sync_folder(parent_);
-    fs::remove_all(work_, error);  // the old one now
+    // The old one now; its record last: without it what is left would be nobody's.
+    for (const std::string& name : files_in(work_)) {
+      if (name != kRecord) fs::remove(fs::path(work_) / name, error);
+    }
+    fs::remove_all(work_, error);
   } else {
     // A file system without the exchange: for a moment there is no folder.
     const std::string old = work_ + "-old";

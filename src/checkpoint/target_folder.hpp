@@ -24,7 +24,8 @@ class TargetFolder {
 
   bool is_resumed() const { return is_resumed_; }
   const std::string& work() const { return work_; }
-  std::string in_work(const std::string& name) const;  // makes the sub-folders that it needs
+  std::string in_work(const std::string& name) const;        // makes the sub-folders that it needs
+  std::string finished_path(const std::string& name) const;  // where a finished file lies
   std::string journal_path() const;
   static bool is_ours(const std::string& name);  // of the working folder's own files
 
@@ -48,7 +49,9 @@ class TargetFolder {
   };
 
   void refuse_overlap(const Model& model) const;
+  void refuse_long_name() const;
   void refuse_foreign() const;
+  void refuse_foreign_work() const;
   void lock();
   void clear_work() const;
   void move_up(const std::vector<std::string>& last) const;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "checkpoint/failure.hpp"
 #include "checkpoint/json_text.hpp"
@@ -44,6 +45,7 @@ TEST(ConfigText, AcceptsPythonsNumbersOutsideStringsOnly) {
        {"", "[]", "{\"a\": Inf}", "{\"a\": 1,}", "\xEF\xBB\xBF{}", "{\"a\": \xFF}"}) {
     EXPECT_THROW(parse_config(text, "config.json"), Failure) << text;
   }
+  EXPECT_THROW(parse_config(std::string_view("{}\0", 3), "config.json"), Failure);
 }
 
 SourceFormat format_of(const std::string& quantization) {

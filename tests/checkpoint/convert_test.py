@@ -152,6 +152,28 @@ class Folder(Case):
         )
         self.assertEqual({name for name in left if not name.endswith(".safetensors")}, set())
 
+    def test_names_that_rowscale_works_with(self):
+        """Left out and named, also where OUT is an empty folder; names that are close to them are not."""
+        model = models.llama()
+        make_checkpoints.write(self.source, model)
+        left_out = (".rowscale-journal", ".rowscale-lock", "config.json.rowscale-part", "sub/x.rowscale-part")
+        copied = ("config.json.part", "model.safetensors.part", "rowscale.json.part", "sub/.rowscale-lock")
+        (self.source / "sub").mkdir(exist_ok=True)
+        for name in (*left_out, *copied):
+            (self.source / name).write_text(f"text of {name}")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for out in (self.out, empty):
+            done = self.convert("--scheme", "fp8-dynamic", out=out)
+            got = files_of(out)
+            for name in left_out:
+                self.assertNotIn(name, sorted(got))
+                self.assertIn(name, done.stdout)
+            for name in copied:
+                self.assertEqual(got.get(name), f"text of {name}".encode(), name)
+            self.assertEqual(json.loads(got["config.json"])["model_type"], "llama")
+            self.assert_tensors(expected.tensors(model, "fp8-dynamic", "compressed-tensors"), out)
+
     def test_index_sums_the_payload(self):
         make_checkpoints.write(self.source, models.llama(shards=3))
         self.convert("--scheme", "fp8-block")

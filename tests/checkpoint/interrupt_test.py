@@ -111,7 +111,7 @@ class Kills(Case):
             stopped = False
             for delay in (0.02, 0.01, 0.005, 0.04, 0.002):
                 process = self.start(source, "--scheme", "fp8-block")
-                work = self.folder / ".out.rowscale" / "model.safetensors.part"
+                work = self.folder / ".out.rowscale" / "model.safetensors.rowscale-part"
                 while process.poll() is None and not work.exists():
                     pass
                 time.sleep(delay)
@@ -164,7 +164,7 @@ class Kills(Case):
         """As after a power failure that lost what the journal promised."""
         source = self.single
         self.stop_early(source, "--scheme", "fp8-dynamic")
-        part = self.folder / ".out.rowscale" / "model.safetensors.part"
+        part = self.folder / ".out.rowscale" / "model.safetensors.rowscale-part"
         with open(part, "r+b") as stream:
             stream.seek(part.stat().st_size // 64)
             stream.write(b"\xa5" * 4096)
@@ -175,6 +175,84 @@ class Kills(Case):
         self.stop_early(self.single, "--scheme", "fp8-tensor")
         self.run_to(0, self.single, "--scheme", "fp8-block", "--force")
         self.assert_complete(self.single, "fp8-block")
+
+
+class Finished(Case):
+    """Stopped behind the last shard: what an earlier run finished is looked at again."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.large = cls.root / "large"
+        make_checkpoints.write(cls.large, models.llama(shards=3))
+        with open(cls.large / "large.txt", "wb") as stream:  # larger than any shard
+            stream.truncate(4 * MIB)
+
+    def setUp(self):
+        super().setUp()
+        self.work = self.folder / ".out.rowscale"
+
+    def stop_behind_the_shards(self, source):
+        limit = 2 * MIB
+        done = self.run_to(
+            4,
+            source,
+            "--scheme",
+            "fp8-dynamic",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )
+        self.assertIn("large.txt", done.stderr)
+        shards = sorted(self.work.glob("*.safetensors"))
+        self.assertEqual(len(shards), 3)
+        return shards
+
+    def resume(self):
+        self.run_to(0, self.large, "--scheme", "fp8-dynamic", "--resume")
+        self.assert_complete(self.large, "fp8-dynamic")
+        verify = [ROWSCALE, "verify", str(self.out), "--against", str(self.large)]
+        done = subprocess.run(verify, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_damaged_shard_is_made_anew(self):
+        def flip(shard):
+            data = bytearray(shard.read_bytes())
+            data[-100] ^= 1
+            shard.write_bytes(data)
+
+        for damage in (flip, lambda shard: os.truncate(shard, 1000), os.remove):
+            damage(self.stop_behind_the_shards(self.large)[1])
+            self.resume()
+            shutil.rmtree(self.out)
+
+    def test_a_changed_side_file_of_equal_size(self):
+        source = self.folder / "model"
+        shutil.copytree(self.large, source)
+        self.stop_behind_the_shards(source)
+        changed = source / "tokenizer.json"
+        changed.write_bytes(bytes(changed.stat().st_size))
+        done = self.run_to(2, source, "--scheme", "fp8-dynamic", "--resume")
+        self.assertIn("source.tokenizer.json", done.stderr)
+        self.assertFalse(self.out.exists())
+
+    def test_a_damaged_journal(self):
+        self.stop_behind_the_shards(self.large)
+        journal = self.work / ".rowscale-journal"
+        before = journal.read_text()
+        for line in ('{"file":5}', '{"file":"a","bytes":"b","sha256":"c"}', '{"part":[]}', "{}", "5", "{"):
+            journal.write_text(before + line + "\n")
+            done = self.run_to(2, self.large, "--scheme", "fp8-dynamic", "--resume")
+            self.assertIn("damaged", done.stderr)
+        journal.write_text(before)
+        self.resume()
+
+    def test_a_journal_with_more_tensors_than_the_shard(self):
+        shard = self.stop_behind_the_shards(self.large)[0]
+        shard.rename(f"{shard}.rowscale-part")
+        journal = self.work / ".rowscale-journal"
+        line = {"part": shard.name, "tensors": 4_000_000_000, "cursor": 0, "prefix": "", "tail": ""}
+        header = journal.read_text().partition("\n")[0]
+        journal.write_text(f"{header}\n{json.dumps(line)}\n")
+        self.resume()
 
 
 class Targets(Case):
@@ -221,6 +299,57 @@ class Targets(Case):
                 self.run_to(2, model, "--scheme", "fp8-dynamic", *options, out=out)
         self.assertEqual(files_of(model), before)
 
+    def test_model_where_the_work_would_be(self):
+        """At the working folder's name, or with a link of that name to it."""
+        model, work = self.folder / "model", self.folder / ".out.rowscale"
+        shutil.copytree(self.shards, model)
+        before = files_of(model)
+
+        def refuse(source):
+            for options in ((), ("--resume",), ("--force",), ("--dry-run",)):
+                done = self.run_to(2, source, "--scheme", "fp8-dynamic", *options)
+                self.assertIn("MODEL is", done.stderr)
+                self.assertEqual(files_of(work), before)
+                self.assertFalse(os.path.lexists(self.out))
+
+        work.symlink_to(model)
+        refuse(model)
+        refuse(work)
+        work.unlink()
+        model.rename(work)
+        refuse(work)
+
+    def test_a_working_folder_of_others(self):
+        work = self.folder / ".out.rowscale"
+        work.mkdir()
+        (work / "notes.txt").write_text("mine")
+        for options in ((), ("--resume",), ("--force",)):
+            done = self.run_to(2, self.shards, "--scheme", "fp8-dynamic", *options)
+            self.assertIn("rowscale did not write", done.stderr)
+            self.assertEqual(files_of(work), {"notes.txt": b"mine"})
+        (work / "notes.txt").unlink()  # an empty one is in nobody's way
+        self.run_to(0, self.shards, "--scheme", "fp8-dynamic")
+        self.assert_complete(self.shards, "fp8-dynamic")
+
+    def test_a_name_too_long_for_the_working_folder(self):
+        """".NAME.rowscale" must be a name too: 255 bytes on the file systems of Linux."""
+        for length in (246, 255, 300):
+            done = self.run_to(2, self.shards, "--scheme", "fp8-dynamic", out=self.folder / ("y" * length))
+            self.assertIn(f"at most 245 bytes, got {length}", done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.run_to(0, self.shards, "--scheme", "fp8-dynamic", out=self.folder / ("y" * 245))
+        (self.folder / ("z" * 255)).mkdir()  # there the work is done inside
+        self.run_to(0, self.shards, "--scheme", "fp8-dynamic", out=self.folder / ("z" * 255))
+
+    def test_force_over_a_damaged_record(self):
+        self.out.mkdir()
+        (self.out / "notes.txt").write_text("mine")
+        for record in ('{"files":[{"name":1}]}', '{"files":[5]}', '{"files":{}}', "[]", "{", ""):
+            (self.out / "rowscale.json").write_text(record)
+            done = self.run_to(2, self.shards, "--scheme", "fp8-dynamic", "--force")
+            self.assertIn("notes.txt", done.stderr)
+        self.assertEqual(files_of(self.out), {"notes.txt": b"mine", "rowscale.json": b""})
+
     def test_force_spares_what_others_wrote(self):
         self.run_to(0, self.shards, "--scheme", "fp8-dynamic")
         (self.out / "notes.txt").write_text("mine")
@@ -235,7 +364,7 @@ class Targets(Case):
         shutil.copytree(self.single, model)
         shard = model / "model.safetensors"
         process = self.start(model, "--scheme", "fp8-tensor")
-        part = self.folder / ".out.rowscale" / "model.safetensors.part"
+        part = self.folder / ".out.rowscale" / "model.safetensors.rowscale-part"
         while process.poll() is None and not part.exists():
             pass
         os.kill(process.pid, signal.SIGSTOP)

@@ -132,7 +132,8 @@ TEST(Model, ListsWhatLiesBesideTheShards) {
   write_two_shards(folder);
   for (const char* name :
        {"tokenizer.json", "sub/deep/code.py", ".git/HEAD", ".cache/x", "a.bin",
-        "original/params.json", "m.gguf", "stray.safetensors", "rowscale.json"}) {
+        "original/params.json", "m.gguf", "stray.safetensors", "rowscale.json", ".rowscale-journal",
+        ".rowscale-work/x", "sub/x.rowscale-part", "x.part"}) {
     write_bytes(folder / name, "text");
   }
   const Model model = Model::open(folder.path());
@@ -143,8 +144,10 @@ TEST(Model, ListsWhatLiesBesideTheShards) {
                                                           : "- ");
   }
   EXPECT_EQ(listed,
-            ".cache/- .git/- a.bin- config.json* m.gguf- model.safetensors.index.json* original/- "
-            "rowscale.json- stray.safetensors- sub/deep/code.py+ tokenizer.json+ ");
+            ".cache/- .git/- .rowscale-journal- .rowscale-work/- a.bin- config.json* m.gguf- "
+            "model.safetensors.index.json* original/- "
+            "rowscale.json- stray.safetensors- sub/deep/code.py+ "
+            "sub/x.rowscale-part- tokenizer.json+ x.part+ ");
 }
 
 TEST(Model, FindsScalesUnderEverySpelling) {

@@ -290,6 +290,30 @@ def config_is_no_json(path):
     folder.write(os.path.join(path, "config.json"), b'{"model_type": "llama",')
 
 
+@refused("NUL")
+def config_ends_in_a_nul(path):
+    """Parsers that take it for the end of the text would pass it on to readers that do not."""
+    model = llama()
+    model.config_text = model.text() + "\0"
+    write(path, model)
+
+
+@refused("appears twice")
+def config_with_two_quantizations(path):
+    model = llama()
+    text = model.text().rstrip().removesuffix("}").rstrip()
+    model.config_text = text + ', "quantization_config": null, "quantization_config": null}\n'
+    write(path, model)
+
+
+@refused("UTF-8")
+def side_file_with_a_latin1_name(path):
+    """rowscale.json could not name it."""
+    write(path, llama())
+    with open(os.path.join(os.fsencode(path), b"caf\xe9.txt"), "wb") as stream:
+        stream.write(b"text")
+
+
 @refused("git lfs pull")
 def lfs_pointer(path):
     write(path, llama())
