@@ -45,7 +45,8 @@ endif()
 
 # Flags of every CUDA target: the numerics never fuse a product and a sum.
 function(rowscale_cuda_settings target)
-  set_target_properties(${target} PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+  set_target_properties(${target} PROPERTIES
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden)
   # Compressed, an architecture's kernels take a tenth of the room; a driver unpacks what is used.
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--compress-mode=size --fmad=false -Xcompiler=-ffp-contract=off -Xcompiler=-Wall>)
