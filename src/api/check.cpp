@@ -290,7 +290,11 @@ Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exe
   const Device device = tensors.begin()->view.device;
   if (device.type != DeviceType::cuda) return {};
   cuda::DeviceFacts facts;
-  ROWSCALE_RETURN_IF_ERROR(cuda::find_device(device.index, &facts));
+  if (const Status status = cuda::find_device(device.index, &facts); !status.ok()) {
+    const Named& first = *tensors.begin();
+    return {status.code(),
+            fmt::format("{}: {}; got {}", first.name, status.message(), to_string(first.view))};
+  }
   const auto check = [device](const char* name, const void* data) {
     return data == nullptr ? Status() : cuda::check_memory(name, data, device.index);
   };

@@ -5,7 +5,7 @@ namespace rowscale::cuda {
 namespace {
 
 Status absent() {
-  return {StatusCode::unsupported, "this build has kernels for the cpu only, got a cuda tensor"};
+  return {StatusCode::unsupported, "this build has kernels for the cpu only"};
 }
 
 }  // namespace
