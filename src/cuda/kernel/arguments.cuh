@@ -151,12 +151,6 @@ struct QuantizeArguments {
     return source.load(at.row, at.column, at.count);
   }
 
-  // Stores a scale with the pads that follow it: one thread a unit.
-  __device__ __forceinline__ void store_scale(Index batch, Index row, Index column, float s) const {
-    Scales::store(scales, batch, row, column, s);
-    if (scales.has_pads_after(row, column)) write_pads(batch, row, column);
-  }
-
   // A unit's scale, and whether this thread is the one that stores it.
   struct ScalePlace {
     Index batch;
@@ -202,6 +196,7 @@ struct QuantizeArguments {
       store_slowly<Codec>(chunk, divisor, at);
     }
   }
+  // Its scale, with the pads that follow: one thread a unit.
   __device__ __forceinline__ void store_scale(const Divisor& divisor, const ScalePlace& at) const {
     Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
     if (scales.has_pads_after(at.row, at.column)) {
