@@ -7,20 +7,10 @@
 #include "cpu/parallel.hpp"
 #include "cpu/target.hpp"
 #include "numerics/fp8.hpp"
-#include "numerics/scale_rule.hpp"
+#include "plan/scale_rule.hpp"
 
 namespace rowscale::cpu {
 namespace {
-
-numerics::ScaleRule scale_rule(const Recipe& recipe) {
-  const float max = recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax;
-  return {max,
-          recipe.floor.kind,
-          recipe.floor.value,
-          recipe.bound.kind,
-          recipe.bound.value,
-          recipe.encoding};
-}
 
 // One call: what it reads, how it walks, where it writes.
 class Quantizer {
@@ -34,7 +24,7 @@ class Quantizer {
         scales_(recipe, grid_, scales.data),
         plan_(make_plan(recipe, codes_.rows(), codes_.columns(), source.row_use(), exec)),
         kernels_(kernels(plan_.target)),
-        rule_(scale_rule(recipe)),
+        rule_(plan::scale_rule(recipe)),
         absmax_(kernels_.absmax[index_of(source.dtype())]),
         encode_(kernels_.encode[index_of(recipe.format)][index_of(source.dtype())]) {}
 

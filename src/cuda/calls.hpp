@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "numerics/fp8.hpp"
-#include "numerics/scale_rule.hpp"
 #include "plan/gpu_plan.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
@@ -13,15 +12,6 @@
 #include "rowscale/recipe.hpp"
 
 namespace rowscale::cuda {
-
-inline numerics::ScaleRule scale_rule(const Recipe& recipe) {
-  return {recipe.format == Format::e4m3 ? numerics::E4m3::kMax : numerics::E5m2::kMax,
-          recipe.floor.kind,
-          recipe.floor.value,
-          recipe.bound.kind,
-          recipe.bound.value,
-          recipe.encoding};
-}
 
 // The code of a NaN as the difference from 0x7F, in each byte of a word.
 inline uint32_t nan_difference(Format format, NanRule rule) {

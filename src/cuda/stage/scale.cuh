@@ -9,6 +9,7 @@
 #include "numerics/quotient.hpp"
 #include "numerics/scale_rule.hpp"
 #include "plan/gpu_plan.hpp"
+#include "plan/scale_rule.hpp"
 #include "plan/scale_view.hpp"
 
 namespace rowscale::cuda {
@@ -179,7 +180,7 @@ class GeneralScales {
   static constexpr plan::GpuScales kScales = plan::GpuScales::general;
 
   explicit GeneralScales(const Recipe& recipe)
-      : rule_(scale_rule(recipe)),
+      : rule_(plan::scale_rule(recipe)),
         quotient_(recipe.quotient),
         is_scaled_(plan::scales_of(recipe) != plan::GpuScales::general) {}
 
