@@ -8,9 +8,24 @@ namespace {
 constexpr const char* kFonts =
     "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif";
 
+// XML has no control characters at all, not even escaped.
 std::string escaped(std::string_view words) {
+  std::string printable(words);
+  for (char& c : printable) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  return escape_markup(printable);
+}
+
+std::string number(double value) {
+  return fmt::format("{:.5g}", value);
+}
+
+}  // namespace
+
+std::string escape_markup(std::string_view text) {
   std::string out;
-  for (const char c : words) {
+  for (const char c : text) {
     switch (c) {
       case '&':
         out += "&amp;";
@@ -25,18 +40,11 @@ std::string escaped(std::string_view words) {
         out += "&quot;";
         break;
       default:
-        // XML has no control characters at all, not even escaped.
-        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
+        out += c;
     }
   }
   return out;
 }
-
-std::string number(double value) {
-  return fmt::format("{:.5g}", value);
-}
-
-}  // namespace
 
 Svg::Svg(double width, double height, std::string_view title) {
   body_ = fmt::format(

@@ -16,6 +16,9 @@ inline constexpr const char* kSeries[] = {"#2563a8", "#e69f00", "#7fb3e0", "#009
                                           "#cc79a7", "#8b5a2b", "#6b7280", "#b8a400"};
 }  // namespace color
 
+// Text as it may stand in an element or an attribute, of SVG and of HTML.
+std::string escape_markup(std::string_view text);
+
 struct TextStyle {
   double size = 14;
   const char* fill = color::kInk;

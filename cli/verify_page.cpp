@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "output.hpp"
+#include "svg.hpp"
 
 namespace rowscale::cli {
 namespace {
@@ -31,39 +32,16 @@ th { color: #59636e; font-weight: 600; }
 ul { margin: .2rem 0; padding-left: 1.2rem; }
 )";
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string verdict(const Check& check) {
   if (!check.skipped().empty()) return "<span class=\"muted\">not checked</span>";
   return check.holds() ? "holds" : "<span class=\"fails\">fails</span>";
 }
 
 std::string problems(const Check& check) {
-  if (!check.skipped().empty()) return escaped(check.skipped());
+  if (!check.skipped().empty()) return escape_markup(check.skipped());
   if (check.holds()) return {};
   std::string out = "<ul>";
-  for (const std::string& text : check.kept()) out += "<li>" + escaped(text) + "</li>";
+  for (const std::string& text : check.kept()) out += "<li>" + escape_markup(text) + "</li>";
   const auto more = check.problems() - static_cast<int64_t>(check.kept().size());
   if (more > 0) out += fmt::format("<li>and {} more</li>", more);
   return out + "</ul>";
@@ -73,9 +51,9 @@ std::string checks_table(const std::vector<Check>& checks) {
   std::string out =
       "<table><tr><th>check</th><th>verdict</th><th class=\"number\">items</th><th></th></tr>\n";
   for (const Check& check : checks) {
-    out +=
-        fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
-                    escaped(check.what()), verdict(check), grouped(check.items()), problems(check));
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td>{}</td></tr>\n",
+                       escape_markup(check.what()), verdict(check), grouped(check.items()),
+                       problems(check));
   }
   return out + "</table>\n";
 }
@@ -99,7 +77,8 @@ std::string layers_table(const std::vector<LayerError>& layers) {
         "<tr><td>{}</td><td class=\"number\">{:.2f}</td><td class=\"bar\">"
         "<div style=\"width:{:.1f}%\"></div></td><td class=\"number\">{:.2f} %</td>"
         "<td class=\"number\">{}</td></tr>\n",
-        escaped(layer.module), snr, width, 100 * layer.worst_share(), grouped(layer.elements));
+        escape_markup(layer.module), snr, width, 100 * layer.worst_share(),
+        grouped(layer.elements));
   }
   out += "</table>\n";
   if (layers.size() > kLargestShown) {
@@ -119,9 +98,9 @@ std::string verify_page(const VerifyReport& report) {
   std::string out = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">\n"
       "<title>{0}</title>\n<style>{1}</style></head>\n<body>\n<h1>{0}</h1>\n",
-      escaped(report.model), kStyle);
+      escape_markup(report.model), kStyle);
   if (!report.source.empty()) {
-    out += fmt::format("<p>Compared with {}.</p>\n", escaped(report.source));
+    out += fmt::format("<p>Compared with {}.</p>\n", escape_markup(report.source));
   }
   out += checks_table(report.checks);
   if (!report.layers.empty()) out += layers_table(report.layers);
