@@ -34,10 +34,10 @@ int64_t plan_bytes(const Model& model, const Plan& plan) {
 // "max 100000" or "200000 100000": the quota and its period in microseconds.
 double quota_in(const std::string& path) {
   std::ifstream in(path);
-  std::string quota;
+  double quota = 0.0;
   double period = 0.0;
-  if (!(in >> quota >> period) || quota == "max" || period <= 0.0) return 0.0;
-  return std::atof(quota.c_str()) / period;
+  if (!(in >> quota >> period) || period <= 0.0) return 0.0;  // "max" is no number
+  return quota / period;
 }
 
 // Of control groups version 2: the least of this group's and its parents' quotas; 0: none.

@@ -45,6 +45,7 @@ class Model {
   Model() = default;
   Model(Model&&) = default;
   Model& operator=(Model&&) = default;
+  ~Model() = default;
 
   // `path`: a folder, or a .safetensors file. Entries that are symbolic links are followed. Throws
   // Failure(input), whose message says what was expected and what to do.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <system_error>
 
 #include "checkpoint/failure.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -47,7 +49,19 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// A list of two, or the text "128x128" of versions before 0.11.
+// "128x128".
+std::vector<int64_t> sizes_in(std::string_view text) {
+  const char* end = text.data() + text.size();
+  int64_t rows = 0;
+  int64_t columns = 0;
+  const auto [cross, error] = std::from_chars(text.data(), end, rows);
+  if (error != std::errc() || cross == end || *cross != 'x') return {};
+  const auto [rest, second_error] = std::from_chars(cross + 1, end, columns);
+  if (second_error != std::errc() || rest != end) return {};
+  return {rows, columns};
+}
+
+// A list of two, or the text of versions before 0.11.
 std::vector<int64_t> block_structure(const json& args) {
   std::vector<int64_t> out;
   const json* value = member(args, "block_structure");
@@ -56,10 +70,7 @@ std::vector<int64_t> block_structure(const json& args) {
     for (const json& size : *value)
       out.push_back(size.is_number_integer() ? size.get<int64_t>() : 0);
   } else if (value->is_string()) {
-    const auto text = value->get<std::string>();
-    int rows = 0;
-    int columns = 0;
-    if (std::sscanf(text.c_str(), "%dx%d", &rows, &columns) == 2) out = {rows, columns};
+    out = sizes_in(value->get<std::string>());
   }
   if (out.size() != 2 || out[0] <= 0 || out[1] <= 0) {
     refuse_input("quantization_config: block_structure: expected two positive integers, got {}",
