@@ -16,9 +16,11 @@ inline ExitCode exit_code_of(checkpoint::FailureKind kind) {
     case checkpoint::FailureKind::input:
       return ExitCode::input;
     case checkpoint::FailureKind::output:
+      return ExitCode::output;
+    case checkpoint::FailureKind::unsupported:
       break;
   }
-  return ExitCode::output;
+  return ExitCode::unsupported;
 }
 
 }  // namespace rowscale::cli

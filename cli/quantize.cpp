@@ -13,6 +13,7 @@
 #include "checkpoint/failure.hpp"
 #include "checkpoint/model.hpp"
 #include "checkpoint/plan.hpp"
+#include "checkpoint/strip_device.hpp"
 #include "checkpoint_failure.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
@@ -80,6 +81,7 @@ std::string resume_command(const Arguments& args) {
   for (const std::string& pattern : args.plan.ignore) out += " --ignore " + quoted(pattern);
   if (args.convert.threads != 0) out += fmt::format(" --threads {}", args.convert.threads);
   if (args.max_memory != "512M") out += " --max-memory " + quoted(args.max_memory);
+  if (args.device != "cpu") out += " --device " + args.device;
   if (args.force) out += " --force";
   if (args.card) out += " --card";
   return out + " --resume";
@@ -106,9 +108,6 @@ void print_error(ExitCode code, const std::string& message) {
 }
 
 void quantize(Arguments args) {
-  if (args.device != "cpu") {
-    throw Failure(ExitCode::unsupported, "--device cuda: this build converts on the CPU only");
-  }
   args.plan.scheme = named<checkpoint::Scheme>(checkpoint::kSchemeNames, args.scheme);
   args.plan.numerics = named<checkpoint::Numerics>(checkpoint::kNumericsNames, args.numerics);
   args.convert.out = args.out;
@@ -116,6 +115,8 @@ void quantize(Arguments args) {
   args.convert.existing = args.force ? Existing::replace : Existing::refuse;
   args.convert.card = args.card ? Card::write : Card::copy;
   args.convert.max_memory = parse_size(args.max_memory);
+  args.convert.device = args.device == "cuda" ? DeviceType::cuda : DeviceType::cpu;
+  checkpoint::require_device(args.convert.device);
 
   checkpoint::Model model = checkpoint::Model::open(args.model);
   const checkpoint::Plan plan = make_plan(&model, args.plan);
@@ -191,7 +192,9 @@ void add_quantize(CLI::App* app) {
                    "Leave a module alone: its name, or re: and an expression; may be repeated")
       ->type_name("PATTERN")
       ->allow_extra_args(false);
-  command->add_option("--device", args->device, "cpu or cuda")
+  command
+      ->add_option("--device", args->device,
+                   "cpu or cuda: where the numbers are cast; the bytes are the same")
       ->check(CLI::IsMember({"cpu", "cuda"}).description(""))
       ->capture_default_str();
   command->add_option("--threads", args->convert.threads, "Default: the CPUs the process may use")

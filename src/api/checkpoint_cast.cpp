@@ -1,20 +1,13 @@
 #include "api/checkpoint_cast.hpp"
 
-#include <fmt/format.h>
-
 #include <cstring>
 
 #include "cpu/checkpoint_cast.hpp"
+#include "cuda/operators.hpp"
 #include "numerics/checkpoint_cast.hpp"
 
 namespace rowscale::api {
 namespace {
-
-Status check_on_cpu(const TensorView& x) {
-  if (x.device.type == DeviceType::cpu) return {};
-  return {StatusCode::unsupported,
-          fmt::format("this build has kernels for the cpu, got {}", to_string(x))};
-}
 
 template <class T>
 void store_scale(float amax, void* scale) {
@@ -26,7 +19,9 @@ void store_scale(float amax, void* scale) {
 
 Status checkpoint_quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
                            const TensorView& scales, const Exec& exec) {
-  if (Status status = check_on_cpu(x); !status.ok()) return status;
+  if (x.device.type == DeviceType::cuda) {
+    return cuda::checkpoint_quantize(x, recipe, codes, scales, exec);
+  }
   cpu::checkpoint_quantize(x, recipe, codes, scales, exec);
   return {};
 }
@@ -42,9 +37,10 @@ void checkpoint_scale(DType dtype, float amax, void* scale) {
   }
 }
 
-Status checkpoint_absmax(const TensorView& x, const Exec& exec, float* amax) {
-  if (Status status = check_on_cpu(x); !status.ok()) return status;
-  *amax = cpu::checkpoint_absmax(x, exec);
+Status checkpoint_absmax(const TensorView& x, const TensorView& amax, const Exec& exec) {
+  if (x.device.type == DeviceType::cuda) return cuda::checkpoint_absmax(x, amax, exec);
+  const float value = cpu::checkpoint_absmax(x, exec);
+  std::memcpy(amax.data, &value, sizeof value);
   return {};
 }
 

@@ -1,6 +1,8 @@
 // The casts of checkpoint conversion that the public recipes do not have: scales rounded to the
 // weight's dtype. No part of the library's interface; the converter calls it like the public
-// functions, with views on the device that does the work.
+// functions, with views on the device that does the work. CUDA tensors: work is put into
+// exec.stream. unsupported: a device that this build has no kernels for; device_error: what a
+// launch returned.
 #pragma once
 
 #include "rowscale/exec.hpp"
@@ -23,7 +25,7 @@ Status checkpoint_quantize(const TensorView& x, const Recipe& recipe, const Tens
 // The scale that a given amax has, as the dtype stores it; `scale` is of that dtype.
 void checkpoint_scale(DType dtype, float amax, void* scale);
 
-// max |x| of all elements, NaN left out; `x` as above.
-Status checkpoint_absmax(const TensorView& x, const Exec& exec, float* amax);
+// max |x| of all elements, NaN left out; `x` as above. amax: f32 [1].
+Status checkpoint_absmax(const TensorView& x, const TensorView& amax, const Exec& exec);
 
 }  // namespace rowscale::api

@@ -95,7 +95,7 @@ class Comparer {
     std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
     require_readable(
         source_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
-    return widened_scales(entry, bytes);
+    return widened_scales(entry, bytes.data());
   }
 
   // In the order of the strips.

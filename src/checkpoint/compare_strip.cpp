@@ -109,12 +109,12 @@ void StripComparer::compare_copy(ComparedStrip* strip, const TensorPlan& tensor)
   }
   const bool is_widened = task.kind == TaskKind::widen_scales;
   const int64_t growth = is_widened ? 4 : 1;
-  const std::vector<std::byte>& expected = is_widened ? strip->strip.scales : strip->strip.in;
+  const std::byte* expected = (is_widened ? strip->strip.scales : strip->strip.in).data();
   const int64_t bytes = task.bytes * growth;
   strip->stored.resize(static_cast<size_t>(bytes));
   require_readable(result_.shards()[place->shard].read(got.begin + task.begin * growth, bytes,
                                                        strip->stored.data()));
-  if (std::memcmp(strip->stored.data(), expected.data(), static_cast<size_t>(bytes)) != 0) {
+  if (std::memcmp(strip->stored.data(), expected, static_cast<size_t>(bytes)) != 0) {
     strip->problem = "is not that of the source";
   }
 }

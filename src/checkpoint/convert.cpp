@@ -41,7 +41,9 @@ class Converter {
         target_(*model, request),
         work_(plan, *model),
         budget_(make_budget(*model, plan, request.threads, request.max_memory)),
-        pipeline_(budget_.workers, budget_.strips) {}
+        pipeline_(budget_.workers, budget_.strips) {
+    for (Strip& strip : pipeline_.strips()) strip.device = open_strip_device(request.device);
+  }
 
   Outcome run() {
     target_.begin();
@@ -354,7 +356,7 @@ class Converter {
     std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
     require_readable(
         model_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
-    return widened_scales(entry, bytes);
+    return widened_scales(entry, bytes.data());
   }
 
   void copy_side_file(const std::string& from, const std::string& to) {

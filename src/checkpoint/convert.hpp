@@ -5,6 +5,7 @@
 #include <string>
 
 #include "checkpoint/plan.hpp"
+#include "rowscale/types.hpp"
 
 namespace rowscale::checkpoint {
 
@@ -17,6 +18,7 @@ struct ConvertRequest {
   Unfinished unfinished = Unfinished::refuse;
   Existing existing = Existing::refuse;
   Card card = Card::copy;
+  DeviceType device = DeviceType::cpu;      // that casts; the bytes are the same
   int threads = 0;                          // 0: as many as the process may use
   int64_t max_memory = int64_t{512} << 20;  // bytes, of the resident set
 };
@@ -35,8 +37,9 @@ class Listener {
 
 enum class Outcome { done, stopped };  // stopped: as should_stop() asked; can be resumed
 
-// Throws Failure: usage (the target is in the way), input (the source changed, or holds a number
-// that is none), output (no room, quota, I/O error; what is there can be resumed).
+// Throws Failure: usage (the target is in the way), input (the source changed), data (it holds a
+// number that is none), output (no room, quota, I/O error, an error of the device; what is there
+// can be resumed), unsupported (no such device).
 Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener);
 
 // Refuses what would be refused anyway, before any work: a target in the way, too little room.

@@ -14,11 +14,12 @@
 namespace rowscale::checkpoint {
 
 enum class FailureKind {
-  check,   // something that was asked to hold does not
-  usage,   // arguments, or a target that is in the way
-  data,    // a number that cannot be quantized: as input, and no use to continue
-  input,   // unreadable, malformed, unsupported, already quantized, nothing to quantize
-  output,  // no room, quota, I/O error
+  check,        // something that was asked to hold does not
+  usage,        // arguments, or a target that is in the way
+  data,         // a number that cannot be quantized: as input, and no use to continue
+  input,        // unreadable, malformed, unsupported, already quantized, nothing to quantize
+  output,       // no room, quota, I/O error
+  unsupported,  // no kernel or device for what was asked
 };
 
 class Failure : public std::runtime_error {

@@ -12,6 +12,7 @@
 
 #include "checkpoint/plan.hpp"
 #include "checkpoint/shard_layout.hpp"
+#include "checkpoint/strip_device.hpp"
 
 namespace rowscale::checkpoint {
 
@@ -84,10 +85,11 @@ struct Task {
 
 struct Strip {
   Task task;
-  std::vector<std::byte> in;      // as read
-  std::vector<std::byte> work;    // transposed, or decoded from FP8
-  std::vector<std::byte> codes;   // [rows, columns]
-  std::vector<std::byte> scales;  // of the rectangle, row by row
+  std::unique_ptr<StripDevice> device = open_strip_device(DeviceType::cpu);
+  HostBuffer in;      // as read
+  HostBuffer work;    // transposed, or decoded from FP8
+  HostBuffer codes;   // [rows, columns]
+  HostBuffer scales;  // of the rectangle, row by row
 };
 
 }  // namespace rowscale::checkpoint

@@ -19,12 +19,6 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Grows only: buffers keep their memory from strip to strip.
-std::byte* room(std::vector<std::byte>* buffer, int64_t bytes) {
-  if (buffer->size() < static_cast<size_t>(bytes)) buffer->resize(static_cast<size_t>(bytes));
-  return buffer->data();
-}
-
 DType dtype_of(StoredType type) {
   DType out = DType::f32;
   to_dtype(type, &out);
@@ -32,7 +26,11 @@ DType dtype_of(StoredType type) {
 }
 
 void require(const Status& status) {
-  if (!status.ok()) throw std::runtime_error(status.message());
+  if (status.ok()) return;
+  if (status.code() == StatusCode::device_error) {
+    throw Failure(FailureKind::output, status.message());
+  }
+  throw std::runtime_error(status.message());
 }
 
 // to[r][k] = from[k][r * step], elements of type Bits; `width` elements in a row of `from`.
@@ -88,15 +86,15 @@ bool is_finite(StoredType type, const std::byte* at) {
 
 }  // namespace
 
-std::vector<float> widened_scales(const TensorEntry& entry, const std::vector<std::byte>& bytes) {
+std::vector<float> widened_scales(const TensorEntry& entry, const std::byte* bytes) {
   const auto count = static_cast<size_t>(entry.bytes() * 8 / bits_per_element(entry.type));
   std::vector<float> out(count);
   for (size_t i = 0; i < count; ++i) {
     if (entry.type == StoredType::f32) {
-      std::memcpy(&out[i], bytes.data() + i * sizeof(float), sizeof(float));
+      std::memcpy(&out[i], bytes + i * sizeof(float), sizeof(float));
     } else if (entry.type == StoredType::bf16) {
       numerics::Bf16 value{};
-      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+      std::memcpy(&value, bytes + i * sizeof value, sizeof value);
       out[i] = numerics::to_f32(value);
     } else {
       out[i] = numerics::ue8m0_decode(static_cast<uint8_t>(bytes[i]));
@@ -116,7 +114,8 @@ void StripWork::read(Strip* strip) const {
   }
   const TensorFile& file = model_.shards()[task.source.shard];
   const TensorEntry& entry = model_.entry(task.source);
-  require_readable(file.read(entry.begin + task.begin, task.bytes, room(&strip->in, task.bytes)));
+  require_readable(
+      file.read(entry.begin + task.begin, task.bytes, strip->device->room(&strip->in, task.bytes)));
 }
 
 void StripWork::read_rectangle(Strip* strip) const {
@@ -131,14 +130,14 @@ void StripWork::read_rectangle(Strip* strip) const {
   };
   if (part.column_stride != 1) {  // one piece a column, in which the rows are side by side
     const int64_t width = (task.rows - 1) * part.row_stride + 1;
-    std::byte* to = room(&strip->in, task.columns * width * element);
+    std::byte* to = strip->device->room(&strip->in, task.columns * width * element);
     for (int64_t k = 0; k < task.columns; ++k) {
       read_at(task.row * part.row_stride + (task.column + k) * part.column_stride, width,
               to + k * width * element);
     }
     return;
   }
-  std::byte* to = room(&strip->in, task.rows * task.columns * element);
+  std::byte* to = strip->device->room(&strip->in, task.rows * task.columns * element);
   if (task.columns == part.row_stride) {
     read_at(task.row * part.row_stride, task.rows * task.columns, to);
     return;
@@ -155,7 +154,7 @@ const void* StripWork::in_order(Strip* strip) const {
   const WeightPart& part = task.weight->part;
   if (part.column_stride == 1) return strip->in.data();
   const int64_t element = bits_per_element(task.weight->stored) / 8;
-  std::byte* to = room(&strip->work, task.rows * task.columns * element);
+  std::byte* to = strip->device->room(&strip->work, task.rows * task.columns * element);
   const int64_t width = (task.rows - 1) * part.row_stride + 1;
   if (element == 2) {
     transpose<uint16_t>(strip->in.data(), width, part.row_stride, task.rows, task.columns, to);
@@ -165,50 +164,70 @@ const void* StripWork::in_order(Strip* strip) const {
   return to;
 }
 
+// Block FP8: the widened scales of the rectangle, row by row; else none.
+std::vector<float> StripWork::scales_of_source(const Task& task) const {
+  const Weight& weight = *task.weight;
+  if (weight.source_scales.empty()) return {};
+  const QuantizationConfig& source = model_.quantization();
+  const int64_t across = ceil_div(weight.part.columns, source.block_columns);
+  const float* first = weight.source_scales.data() + task.row / source.block_rows * across +
+                       task.column / source.block_columns;
+  const int64_t columns = ceil_div(task.columns, source.block_columns);
+  std::vector<float> out;
+  for (int64_t r = 0; r < ceil_div(task.rows, source.block_rows); ++r) {
+    out.insert(out.end(), first + r * across, first + r * across + columns);
+  }
+  return out;
+}
+
+// The codes of block FP8 as numbers of the dtype of the arithmetic.
+TensorView StripWork::decoded(const TensorView& codes, const std::vector<float>& scales,
+                              DType dtype, Strip* strip) const {
+  const QuantizationConfig& source = model_.quantization();
+  const int64_t rows = codes.shape[0];
+  const int64_t columns = codes.shape[1];
+  Recipe recipe = per_block(source.block_rows, source.block_columns);
+  recipe.scale_source = ScaleSource::given;
+  const TensorView numbers = TensorView::contiguous(
+      scales.data(), DType::f32,
+      {ceil_div(rows, source.block_rows), ceil_div(columns, source.block_columns)});
+  StripDevice& device = *strip->device;
+  const TensorView out = device.scratch(StripRole::decoded, &strip->work, dtype, rows, columns);
+  require(dequantize(codes, device.upload(StripRole::source_scales, numbers), recipe, out,
+                     device.exec()));
+  return out;
+}
+
 void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const {
   const Task& task = strip->task;
   if (task.kind == TaskKind::copy) return;
   if (task.kind == TaskKind::widen_scales) {
     TensorEntry piece = model_.entry(task.source);
     piece.end = piece.begin + task.bytes;
-    const std::vector<float> scales = widened_scales(piece, strip->in);
-    std::memcpy(room(&strip->scales, task.bytes * 4), scales.data(), scales.size() * 4);
+    const std::vector<float> scales = widened_scales(piece, strip->in.data());
+    std::memcpy(strip->device->room(&strip->scales, task.bytes * 4), scales.data(),
+                scales.size() * 4);
     return;
   }
   const Weight& weight = *task.weight;
   const bool precise = plan_.request.numerics == Numerics::precise;
   const TensorEntry& entry = model_.entry(weight.source);
-  const Exec exec;
-  TensorView x =
-      TensorView::contiguous(in_order(strip), dtype_of(weight.stored), {task.rows, task.columns});
-
-  // Block FP8: decoded to the dtype of the arithmetic.
-  if (!weight.source_scales.empty()) {
-    const QuantizationConfig& source = model_.quantization();
-    const int64_t across = ceil_div(weight.part.columns, source.block_columns);
-    const float* first = weight.source_scales.data() + task.row / source.block_rows * across +
-                         task.column / source.block_columns;
-    const int64_t scale_rows = ceil_div(task.rows, source.block_rows);
-    const int64_t scale_columns = ceil_div(task.columns, source.block_columns);
-    std::vector<float> scales;
-    for (int64_t r = 0; r < scale_rows; ++r) {
-      scales.insert(scales.end(), first + r * across, first + r * across + scale_columns);
-    }
-    Recipe recipe = per_block(source.block_rows, source.block_columns);
-    recipe.scale_source = ScaleSource::given;
-    const DType dtype = precise ? DType::f32 : dtype_of(weight.type);
-    const TensorView decoded =
-        TensorView::contiguous(room(&strip->work, task.rows * task.columns * element_size(dtype)),
-                               dtype, {task.rows, task.columns});
-    require(dequantize(
-        x, TensorView::contiguous(scales.data(), DType::f32, {scale_rows, scale_columns}), recipe,
-        decoded, exec));
-    x = decoded;
+  StripDevice& device = *strip->device;
+  const Exec exec = device.exec();
+  TensorView x = device.upload(
+      StripRole::input,
+      TensorView::contiguous(in_order(strip), dtype_of(weight.stored), {task.rows, task.columns}));
+  const std::vector<float> source_scales = scales_of_source(task);
+  if (!source_scales.empty()) {
+    x = decoded(x, source_scales, precise ? DType::f32 : dtype_of(weight.type), strip);
   }
 
   if (task.kind == TaskKind::measure) {
     float amax = 0.0F;
-    require(api::checkpoint_absmax(x, exec, &amax));
+    const TensorView out = device.result(
+        StripRole::amax, TensorView::contiguous(static_cast<void*>(&amax), DType::f32, {1}));
+    require(api::checkpoint_absmax(x, out, exec));
+    device.finish();
     task.amax->raise(amax);
     return;
   }
@@ -219,12 +238,14 @@ void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const 
   if (!task.amax) shape = scale_shape(plan_, task.rows, task.columns);
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
-  const TensorView codes = TensorView::contiguous(room(&strip->codes, task.rows * task.columns),
-                                                  DType::e4m3, {task.rows, task.columns});
-  const TensorView scales =
-      TensorView::contiguous(static_cast<const void*>(room(&strip->scales, count * scale_bytes)),
-                             dtype_of(stored_scale), std::span<const int64_t>(shape));
+  const TensorView codes = device.result(
+      StripRole::codes, TensorView::contiguous(device.room(&strip->codes, task.rows * task.columns),
+                                               DType::e4m3, {task.rows, task.columns}));
+  const TensorView host_scales = TensorView::contiguous(
+      static_cast<const void*>(device.room(&strip->scales, count * scale_bytes)),
+      dtype_of(stored_scale), std::span<const int64_t>(shape));
   const Recipe recipe = precise_recipe(plan_, task.amax != nullptr);
+  TensorView scales;
   if (task.amax) {
     const float amax = task.amax->wait(stopping);
     if (precise) {
@@ -233,12 +254,16 @@ void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const 
     } else {
       api::checkpoint_scale(dtype_of(weight.type), amax, strip->scales.data());
     }
+    scales = device.upload(StripRole::scales, host_scales);
+  } else {
+    scales = device.result(StripRole::scales, host_scales);
   }
   if (precise) {
     require(quantize(x, recipe, codes, scales, exec));
   } else {
     require(api::checkpoint_quantize(x, recipe, codes, scales, exec));
   }
+  device.finish();
 
   // NaN has this code and no other element has; infinity makes its scale infinite.
   const void* nan = std::memchr(strip->codes.data(), numerics::kNanCode,

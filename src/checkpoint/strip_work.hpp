@@ -16,20 +16,23 @@ class StripWork {
 
   // The shards that the strip's task needs are acquired. Throws Failure(input).
   void read(Strip* strip) const;
-  // `stopping`: whether to give up waiting for other strips. Throws Failure(input) for numbers that
+  // `stopping`: whether to give up waiting for other strips. Throws Failure(data) for numbers that
   // no scale can serve.
   void cast(Strip* strip, const std::function<bool()>& stopping) const;
 
  private:
   void read_rectangle(Strip* strip) const;
   const void* in_order(Strip* strip) const;
+  std::vector<float> scales_of_source(const Task& task) const;
+  TensorView decoded(const TensorView& codes, const std::vector<float>& scales, DType dtype,
+                     Strip* strip) const;
 
   const Plan& plan_;
   const Model& model_;
 };
 
-// UE8M0 bytes, BF16 or F32 as fp32, exactly. Throws Failure(input) for a scale that is no finite
-// number.
-std::vector<float> widened_scales(const TensorEntry& entry, const std::vector<std::byte>& bytes);
+// `bytes`, those of the entry's UE8M0, BF16 or F32 numbers, as fp32, exactly. Throws Failure(input)
+// for a scale that is no finite number.
+std::vector<float> widened_scales(const TensorEntry& entry, const std::byte* bytes);
 
 }  // namespace rowscale::checkpoint

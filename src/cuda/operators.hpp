@@ -43,6 +43,11 @@ Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
                        const Recipe& recipe_in, const TensorView& scales_out,
                        const Recipe& recipe_out, const Exec& exec);
 
+// The casts of api/checkpoint_cast.hpp.
+Status checkpoint_quantize(const TensorView& x, const Recipe& recipe, const TensorView& codes,
+                           const TensorView& scales, const Exec& exec);
+Status checkpoint_absmax(const TensorView& x, const TensorView& amax, const Exec& exec);
+
 // Of quantize, for a resolved recipe.
 size_t workspace_bytes(const Recipe& recipe);
 

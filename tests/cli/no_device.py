@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 DEVICE_COMMANDS = (["bench", "quantize", "--device", "cuda"], ["bench", "dequantize", "--device", "cuda"],
-                   ["bench", "quantize", "--device", "cuda", "--calls"])
+                   ["bench", "quantize", "--device", "cuda", "--calls"],
+                   ["quantize", "no-model", "no-output", "--scheme", "fp8-dynamic", "--device", "cuda"])
 USAGE_COMMANDS = (["bench", "quantize", "--tokens", "4"], ["bench", "quantize", "--hidden", "64,128"],
                   ["bench", "quantize", "--device", "cuda", "--threads", "2"], ["bench", "quantize", "--device", "tpu"])
 
