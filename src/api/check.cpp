@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "cuda/operators.hpp"
+#include "cuda/devices.hpp"
 
 namespace rowscale::api {
 namespace {
@@ -286,6 +286,7 @@ Status check_disjoint_codes(Named codes, Named scales, const Recipe& recipe,
 namespace {
 
 // Of CUDA tensors: the device is there, and every pointer is memory that it can reach.
+// Also the workspace, which is an output of the call.
 Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exec) {
   const Device device = tensors.begin()->view.device;
   if (device.type != DeviceType::cuda) return {};
@@ -302,7 +303,14 @@ Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exe
     if (!is_empty(tensor.view)) ROWSCALE_RETURN_IF_ERROR(check(tensor.name, tensor.view.data));
     ROWSCALE_RETURN_IF_ERROR(check("row_counts", tensor.view.row_counts));
   }
-  return check("exec.workspace", exec.workspace.data);
+  ROWSCALE_RETURN_IF_ERROR(check("exec.workspace", exec.workspace.data));
+  const TensorView workspace = TensorView::contiguous(
+      exec.workspace.data, DType::e4m3,
+      {static_cast<int64_t>(std::min<uint64_t>(exec.workspace.bytes, kMostBytes))});
+  for (const Named& tensor : tensors) {
+    ROWSCALE_RETURN_IF_ERROR(check_no_overlap({"exec.workspace", workspace, Role::scales}, tensor));
+  }
+  return {};
 }
 
 }  // namespace
@@ -314,6 +322,11 @@ Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
     if (tensor.view.device != first.view.device) {
       return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
                                  to_string(tensor.view)));
+    }
+    if (reinterpret_cast<uintptr_t>(tensor.view.row_counts) % alignof(int32_t) != 0) {
+      return invalid(fmt::format("row_counts: expected an address that is a multiple of {}, got {}",
+                                 alignof(int32_t),
+                                 static_cast<const void*>(tensor.view.row_counts)));
     }
   }
   if (exec.threads < 0) {

@@ -2,7 +2,7 @@
 
 #include "checkpoint/cuda_strip_device.hpp"
 #include "checkpoint/failure.hpp"
-#include "cuda/operators.hpp"
+#include "cuda/devices.hpp"
 
 namespace rowscale::checkpoint {
 namespace {

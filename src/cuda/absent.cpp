@@ -1,4 +1,5 @@
 // The CUDA operators of a build without CUDA.
+#include "cuda/devices.hpp"
 #include "cuda/operators.hpp"
 
 namespace rowscale::cuda {

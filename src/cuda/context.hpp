@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <string>
+#include <string_view>
 
 #include "rowscale/status.hpp"
 
@@ -24,8 +24,10 @@ class ScopedDevice {
   Status status_;
 };
 
-// ok for cudaSuccess; else device_error, or unsupported where the kernel has no code for the
-// device, with the error's name and what was being done.
-Status status_of(cudaError_t error, const std::string& what);
+// ok for cudaSuccess, without an allocation; else device_error, or unsupported where there is no
+// code for the device, with the error's name and what was being done. Takes note of the error for
+// the whole thread: the next call of the runtime does not find it. An error of earlier work, which
+// the runtime reports late, comes under the name of the call that met it.
+Status status_of(cudaError_t error, std::string_view what);
 
 }  // namespace rowscale::cuda

@@ -6,13 +6,17 @@
 
 #include "cuda/calls.hpp"
 #include "cuda/context.hpp"
+#include "cuda/devices.hpp"
 #include "cuda/registry.hpp"
 
 namespace rowscale::cuda {
 namespace {
 
-Launch launch_of(const Exec& exec, int64_t blocks, int threads) {
-  return {blocks, threads, static_cast<cudaStream_t>(exec.stream), exec.dependent_launch};
+Launch launch_of(const Exec& exec, const DeviceFacts& facts, int64_t blocks, int threads) {
+  // Code for older architectures does not wait for the kernel before it.
+  const bool waits = facts.code_version >= 90;
+  return {blocks, threads, static_cast<cudaStream_t>(exec.stream),
+          waits ? exec.dependent_launch : DependentLaunch::off};
 }
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -85,6 +89,7 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
   problem->rows = x.rows();
   problem->columns = x.columns();
   problem->multiprocessors = facts.multiprocessors;
+  problem->l2_bytes = facts.l2_bytes;
   return {};
 }
 
@@ -101,6 +106,8 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
     return {StatusCode::unsupported, "this build has no CUDA kernels for fused operators"};
   }
   if (Status s = check_workspace(recipe, exec); !s.ok()) return s;
+  DeviceFacts facts;
+  if (Status s = find_device(source.x.device.index, &facts); !s.ok()) return s;
 
   QuantizeCall call;
   call.loads = plan.loads;
@@ -110,7 +117,7 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
   call.codes = plan::RowView(codes);
   call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.x.columns());
   call.scales = scales.data;
-  Launch launch = launch_of(exec, plan.blocks, plan.threads);
+  Launch launch = launch_of(exec, facts, plan.blocks, plan.threads);
   if (is_dynamic_tensor(recipe)) {
     call.partials = static_cast<float*>(exec.workspace.data);
     call.partial_count = plan.partials;
@@ -154,10 +161,12 @@ Status dequantize(const TensorView& codes, const TensorView& scales, const Recip
   key.chunks = plan::kGivenChunks;
   const Kernel* kernel = nullptr;
   if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
+  DeviceFacts facts;
+  if (Status s = find_device(codes.device.index, &facts); !s.ok()) return s;
   const ScopedDevice device(codes.device.index);
   if (!device.status().ok()) return device.status();
   const Launch launch =
-      launch_of(exec, ceil_div(chunks, int64_t{plan::kGivenChunks} * plan::kGivenThreads),
+      launch_of(exec, facts, ceil_div(chunks, int64_t{plan::kGivenChunks} * plan::kGivenThreads),
                 plan::kGivenThreads);
   const cudaError_t error = kernel->dequantize(call, launch);
   return error == cudaSuccess ? Status() : status_of(error, to_string(key));
@@ -175,10 +184,12 @@ Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
   const int64_t batches = call.grid.one_for_all ? 1 : call.codes.batches();
   call.scales = batches * call.grid.rows * call.grid.columns;
   if (call.scales == 0) return {};
+  DeviceFacts facts;
+  if (Status s = find_device(scales_in.device.index, &facts); !s.ok()) return s;
   const ScopedDevice device(scales_in.device.index);
   if (!device.status().ok()) return device.status();
-  const cudaError_t error = launch_relayout(call, launch_of(exec, 0, 0));
-  return error == cudaSuccess ? Status() : status_of(error, "rowscale::cuda::relayout_scales");
+  const cudaError_t error = launch_relayout(call, launch_of(exec, facts, 0, 0));
+  return status_of(error, "rowscale::cuda::relayout_scales");
 }
 
 }  // namespace rowscale::cuda

@@ -14,18 +14,6 @@
 
 namespace rowscale::cuda {
 
-struct DeviceFacts {
-  int multiprocessors = 1;
-};
-
-// no_device: no driver, one older than CUDA 13.0 (driver 580), or no device of that index. The
-// answer is kept after the first call for a device.
-Status find_device(int index, DeviceFacts* facts);
-
-// invalid_argument where `data` is memory that the device cannot reach: of the host, or of another
-// device. `name` is the tensor's.
-Status check_memory(const char* name, const void* data, int index);
-
 // What the plan is made from.
 Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                         const TensorView& scales, plan::GpuProblem* problem);

@@ -12,7 +12,6 @@ namespace {
 
 const char* kernel_name(const KernelKey& key) {
   if (key.operation == Operation::dequantize) return "dequantize_chunks";
-  if (key.operation == Operation::relayout) return "relayout_scales";
   switch (key.split) {
     case plan::GpuSplit::groups:
       return "quantize_groups";

@@ -18,7 +18,7 @@ struct QuantizeCall;
 struct DequantizeCall;
 struct RelayoutCall;
 
-enum class Operation : uint8_t { quantize, dequantize, relayout };
+enum class Operation : uint8_t { quantize, dequantize };
 
 // What distinguishes an instance.
 struct KernelKey {
@@ -49,6 +49,9 @@ std::span<const Kernel> plain_f16_kernels();
 std::span<const Kernel> plain_bf16_kernels();
 std::span<const Kernel> dequantized_kernels();
 std::span<const Kernel> dequantize_kernels();
+
+// The architecture of the code that the current device runs: 90 for compute_90.
+cudaError_t query_code(int* version);
 
 // Its grid follows from the call.
 cudaError_t launch_relayout(const RelayoutCall& call, Launch how);

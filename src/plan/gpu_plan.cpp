@@ -27,10 +27,11 @@ GpuSplit split_of(const GpuProblem& p) {
                                                                                 : GpuSplit::groups;
 }
 
-// Inputs of this size pass through the second-level cache faster where their lines leave first:
-// measured on sm_90; smaller and larger ones the opposite (docs/performance.md).
+// Tensors from here to a fifth of the second-level cache pass through it faster where their lines
+// leave first, smaller and larger ones the opposite: measured on an H200, with 60 MiB of cache
+// (docs/performance.md).
 constexpr int64_t kLeastStreamedBytes = int64_t{1} << 19;
-constexpr int64_t kMostStreamedBytes = int64_t{12} << 20;
+constexpr int64_t kStreamedShare = 5;
 
 GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   GpuPlan plan;
@@ -38,7 +39,7 @@ GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   plan.access = p.access;
   plan.scales = p.scales;
   const int64_t bytes = p.rows * p.columns * (p.element_bytes + 1);
-  const bool is_streamed = bytes >= kLeastStreamedBytes && bytes <= kMostStreamedBytes;
+  const bool is_streamed = bytes >= kLeastStreamedBytes && bytes <= p.l2_bytes / kStreamedShare;
   plan.loads = is_streamed ? GpuLoads::streaming : GpuLoads::cached;
   return plan;
 }
@@ -200,11 +201,10 @@ GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& gri
   const bool units_are_whole_chunks = grid.unit_columns % kChunk == 0 ||
                                       grid.unit_columns >= from.columns() ||
                                       recipe.scale_source == ScaleSource::given;
-  // Kernels of whole chunks count rows, columns, units and chunks in 32 bits.
   constexpr int64_t kMostColumns = int64_t{1} << 30;
-  const bool is_narrow = from.columns() <= kMostColumns &&
-                         from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <=
-                             0x7FFFFFFF - 0x10000;
+  const bool is_narrow =
+      from.columns() <= kMostColumns &&
+      from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <= kMostPositions;
   return is_narrow && from.columns() % kChunk == 0 && units_are_whole_chunks && is_aligned(from) &&
                  is_aligned(to)
              ? GpuAccess::vectors

@@ -1,5 +1,6 @@
-// How a CUDA call walks its data: a value made from shapes, addresses and the number of
-// multiprocessors, never from the data, and printable. No choice changes a bit of the result.
+// How a CUDA call walks its data: a value made from shapes, addresses, the number of
+// multiprocessors and the size of their cache, never from the data, and printable. No choice
+// changes a bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,7 @@ struct GpuProblem {
   int64_t rows = 0;  // of all batches
   int64_t columns = 0;
   int multiprocessors = 1;
+  int64_t l2_bytes = 0;  // second-level cache of the device
 };
 
 // Vectors where every chunk of both tensors is one aligned stretch of memory and lies in one unit.
@@ -88,7 +90,7 @@ struct GroupsShape {
   int chunks;
 };
 inline constexpr GroupsShape kGroupsShapes[] = {
-    {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 2}, {32, 2}, {32, 4},
+    {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 2}, {32, 2},
 };
 inline constexpr int kGroupsThreads = 256;
 
@@ -116,7 +118,14 @@ inline constexpr int kBlocksThreads = 256;
 inline constexpr int kGivenChunks = 2;
 inline constexpr int kGivenThreads = 256;
 
-// The most blocks of the pass that finds a tensor's amax: each leaves a float in the workspace.
+// The pass that finds a tensor's amax: its most blocks, each of which leaves a float in the
+// workspace, and the chunks that a thread loads at once.
 inline constexpr int kMostPartials = 1024;
+inline constexpr int kAbsmaxChunks = 4;
+
+// Kernels of whole chunks count in 32 bits and go on beyond the last position by up to one round of
+// the widest grid that walks, before they look whether it is there.
+inline constexpr int64_t kMostPositions =
+    0x7FFFFFFF - int64_t{kAbsmaxChunks} * kMostPartials * kGivenThreads;
 
 }  // namespace rowscale::plan

@@ -124,8 +124,8 @@ void append_kernels(SourceName name, std::vector<Kernel>* kernels) {
     Instances<Vectors, FloatScales<F>, Codec<F>>::append(name, kernels);
     Instances<Vectors, PowerScales<F>, Codec<F>>::append(name, kernels);
   }
-  Instances<Vectors, GeneralScales<F>, Codec<F>>::append(name, kernels);
-  Instances<Elements, GeneralScales<F>, Codec<F>>::append(name, kernels);
+  Instances<Vectors, GeneralScales, Codec<F>>::append(name, kernels);
+  Instances<Elements, GeneralScales, Codec<F>>::append(name, kernels);
 }
 
 template <template <class> class SourceOf>

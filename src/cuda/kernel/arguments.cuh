@@ -43,7 +43,7 @@ class RowSet {
   [[nodiscard]] __device__ __forceinline__ Index count(Index batch) const {
     const Index rows = rows_in_batch_.divisor();
     if (counts_ == nullptr) return rows;
-    const Index counted = counts_[batch];
+    const Index counted = counts_[batch] > 0 ? counts_[batch] : 0;
     return counted < rows ? counted : rows;
   }
   [[nodiscard]] __device__ __forceinline__ plan::RowMasks masks() const {
@@ -74,11 +74,41 @@ class AllRows {
   Index rows_;
 };
 
+// The chunks of all rows, one row after the other.
+template <class Index>
+struct AllChunks {
+  Index count;
+  plan::Divider<Index> in_row;
+
+  explicit AllChunks(const plan::RowView& rows)
+      : in_row(static_cast<Index>((rows.columns() + plan::kChunk - 1) / plan::kChunk)) {
+    count = static_cast<Index>(rows.rows()) * in_row.divisor();
+  }
+
+  struct Place {
+    Index row;
+    Index column;
+    bool is_there;
+  };
+  // Of a position that may lie behind the last one.
+  [[nodiscard]] __device__ __forceinline__ Place place(Index position) const {
+    if (position >= count) return {0, 0, false};
+    const Index row = in_row.divide(position);
+    return {row, (position - row * in_row.divisor()) * plan::kChunk, true};
+  }
+};
+
 // Blocks that a multiprocessor should have room for: loads in flight hide the memory's delay, and
 // registers are what limits them. For chunks of four registers; others are left to the compiler.
 template <class Source>
 constexpr int least_blocks(int threads, int chunks) {
-  const int most_threads = chunks <= 2 ? 2048 : (chunks <= 4 ? 1280 : 1024);
+#if defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
+  constexpr int kThreads = 1536;  // of a multiprocessor
+#else
+  constexpr int kThreads = 2048;
+#endif
+  const int most_threads = chunks <= 2 ? kThreads : (chunks <= 4 ? 1280 : 1024);
   return sizeof(typename Source::Chunk) == 16 ? most_threads / threads : 1;
 }
 template <class Source, class Scales>
@@ -159,25 +189,34 @@ struct QuantizeArguments {
     bool is_mine;
   };
 
+  // What divides without a branch an element: all scales but the smallest, and reciprocals. Of the
+  // short ways' scales none has a bound.
+  static __device__ __forceinline__ bool is_quick(const Divisor& divisor) {
+    return divisor.division == Division::fast || (Scales::kScales == plan::GpuScales::general &&
+                                                  divisor.division == Division::fast_clamped);
+  }
+
   // Divides, encodes and stores chunk[k] at place(k), and the scale. True where something rare is
   // left for finish_unit.
   template <class Codec, int kChunks, class PlaceOf>
   __device__ __forceinline__ bool store_unit(const Chunk (&chunk)[kChunks], const Divisor& divisor,
                                              const PlaceOf& place, const ScalePlace& at) const {
-    const bool is_fast = divisor.division == Division::fast;
-    if (__builtin_expect(is_fast, 1)) {
+    if (__builtin_expect(divisor.division == Division::fast, 1)) {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) store_fast<Codec>(chunk[k], divisor, place(k));
+    } else if (is_quick(divisor)) {
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) store_clamped<Codec>(chunk[k], divisor, place(k));
     }
     if (at.is_mine) Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
-    return !is_fast || (at.is_mine && scales.has_pads_after(at.row, at.column));
+    return !is_quick(divisor) || (at.is_mine && scales.has_pads_after(at.row, at.column));
   }
 
   // Codes of scales that do not divide fast, from elements that are read again; the pads that
   // follow the scale. A call at a kernel's end, for which no register has to wait.
   template <class Codec, int kChunks, class PlaceOf>
   __device__ __noinline__ void finish_unit(Divisor divisor, PlaceOf place, ScalePlace at) const {
-    if (divisor.division != Division::fast) {
+    if (!is_quick(divisor)) {
 #pragma unroll 1
       for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
     }
@@ -192,6 +231,8 @@ struct QuantizeArguments {
                                               const Place& at) const {
     if (divisor.division == Division::fast) {
       store_fast<Codec>(chunk, divisor, at);
+    } else if (is_quick(divisor)) {
+      store_clamped<Codec>(chunk, divisor, at);
     } else {
       store_slowly<Codec>(chunk, divisor, at);
     }
@@ -211,6 +252,14 @@ struct QuantizeArguments {
     float v[plan::kChunk];
     Source::values(chunk, v);
     divide_fast(v, divisor.fast);
+    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+  }
+  template <class Codec>
+  __device__ __forceinline__ void store_clamped(const Chunk& chunk, const Divisor& divisor,
+                                                const Place& at) const {
+    float v[plan::kChunk];
+    Source::values(chunk, v);
+    divide_fast_clamped(v, divisor.fast);
     codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
   }
   template <class Codec>

@@ -13,18 +13,14 @@ struct DequantizeArguments {
   typename Source::Rows y;
   RowSet<Index> rows;
   Index columns;
-  Index chunks;
-  plan::Divider<Index> chunks_in_row;
+  AllChunks<Index> chunks;
 
   explicit DequantizeArguments(const DequantizeCall& call)
       : source(call.source, call.loads),
         y(call.y, call.loads),
         rows(call.codes),
         columns(static_cast<Index>(call.codes.columns())),
-        chunks_in_row(
-            static_cast<Index>((call.codes.columns() + plan::kChunk - 1) / plan::kChunk)) {
-    chunks = static_cast<Index>(call.codes.rows()) * chunks_in_row.divisor();
-  }
+        chunks(call.codes) {}
 };
 
 // Each value rounded once to T; NaN in its canonical form.
@@ -60,13 +56,12 @@ __global__ void __launch_bounds__(plan::kGivenThreads)
   Index count[plan::kGivenChunks];
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    const Index index = first + k * kStep;
-    const Index i = index < a.chunks ? index : 0;
-    row[k] = a.chunks_in_row.divide(i);
-    column[k] = (i - row[k] * a.chunks_in_row.divisor()) * plan::kChunk;
-    const bool exists = index < a.chunks && a.rows.exists(a.rows.place(row[k]));
-    count[k] = exists ? a.columns - column[k] : 0;
-    chunk[k] = a.source.load(row[k], column[k], count[k]);
+    const auto at = a.chunks.place(first + k * kStep);
+    const bool exists = at.is_there && a.rows.exists(a.rows.place(at.row));
+    row[k] = at.row;
+    column[k] = at.column;
+    count[k] = exists ? a.columns - at.column : 0;
+    chunk[k] = a.source.load(at.row, at.column, count[k]);
   }
 
   // Round and store

@@ -5,35 +5,35 @@
 
 namespace rowscale::cuda {
 
-// The chunks of all rows, one row after the other.
 template <class Source, class Scales>
 struct ElementwiseArguments {
   using Index = typename Source::Index;
 
   QuantizeArguments<Source, Scales> call;
   ChunkScales<Index> given;
-  Index chunks;
-  plan::Divider<Index> chunks_in_row;
+  AllChunks<Index> chunks;
 
   explicit ElementwiseArguments(const QuantizeCall& quantize)
-      : call(quantize),
-        given(quantize.recipe, quantize.x, quantize.scales),
-        chunks_in_row(
-            static_cast<Index>((quantize.x.columns() + plan::kChunk - 1) / plan::kChunk)) {
-    chunks = static_cast<Index>(quantize.x.rows()) * chunks_in_row.divisor();
-  }
+      : call(quantize), given(quantize.recipe, quantize.x, quantize.scales), chunks(quantize.x) {}
 
   using Place = typename QuantizeArguments<Source, Scales>::Place;
   [[nodiscard]] __device__ __forceinline__ Place place(Index index) const {
-    if (index >= chunks) return {0, 0, 0};
-    const Index row = chunks_in_row.divide(index);
-    const Index column = (index - row * chunks_in_row.divisor()) * plan::kChunk;
-    return {row, column, call.rows.exists(call.rows.place(row)) ? call.columns - column : 0};
+    const auto [row, column, is_there] = chunks.place(index);
+    const bool exists = is_there && call.rows.exists(call.rows.place(row));
+    return {row, column, exists ? call.columns - column : 0};
   }
 
-  // Each element by a scale of its own, one after the other at the head of the array.
-  __device__ __forceinline__ void divide_by_several(const Place& at,
-                                                    float (&v)[plan::kChunk]) const {
+  // Whether the chunk has one scale, which divides without a branch an element.
+  [[nodiscard]] __device__ __forceinline__ bool is_quick(const Place& at,
+                                                         const Divisor& divisor) const {
+    return given.is_one(at.column) && divisor.division != Division::exact;
+  }
+  // Any other chunk, loaded once more: each element by its own scale, one after the other at the
+  // head of the array. A call at a kernel's end, for which no register has to wait.
+  template <class Codec>
+  __device__ __noinline__ void store_slowly(Place at) const {
+    float v[plan::kChunk];
+    Source::values(call.load(at), v);
 #pragma unroll 1
     for (int i = 0; i < plan::kChunk; ++i) {
       float quotient = 0.0F;
@@ -44,12 +44,20 @@ struct ElementwiseArguments {
       for (int j = 0; j + 1 < plan::kChunk; ++j) v[j] = v[j + 1];
       v[plan::kChunk - 1] = quotient;
     }
+    call.codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, call.nan_xor));
   }
 };
 
+// Of 1536 threads each has the registers that two chunks and their divisions take.
+template <class Source>
+constexpr int least_given_blocks() {
+  const bool is_short =
+      Source::Rows::kAccess == plan::GpuAccess::vectors && sizeof(typename Source::Chunk) == 16;
+  return is_short ? 1536 / plan::kGivenThreads : 1;
+}
+
 template <class Source, class Scales, class Codec>
-__global__ void __launch_bounds__(plan::kGivenThreads,
-                                  least_blocks<Source>(plan::kGivenThreads, plan::kGivenChunks))
+__global__ void __launch_bounds__(plan::kGivenThreads, least_given_blocks<Source>())
     quantize_given(const __grid_constant__ ElementwiseArguments<Source, Scales> a) {
   using Index = typename Source::Index;
   constexpr Index kStep = plan::kGivenThreads;
@@ -68,18 +76,25 @@ __global__ void __launch_bounds__(plan::kGivenThreads,
     s[k] = at[k].count > 0 ? a.given.of(at[k].row, at[k].column) : 1.0F;
   }
 
-  // Scale, encode and store
+  // Scale, encode and store. A thread's chunks mostly have the same scale.
+  Divisor divisor = a.call.rule.divisor_of_given(s[0]);
+  bool is_quick[plan::kGivenChunks];
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
+    if (k > 0 && numerics::to_bits(s[k]) != numerics::to_bits(s[k - 1])) {
+      divisor = a.call.rule.divisor_of_given(s[k]);
+    }
+    is_quick[k] = a.is_quick(at[k], divisor);
+    if (!is_quick[k]) continue;
     float v[plan::kChunk];
     Source::values(chunk[k], v);
-    if (a.given.is_one(at[k].column)) {
-      divide_given(v, a.call.rule.divisor_of_given(s[k]));
-    } else {
-      a.divide_by_several(at[k], v);
-    }
+    divide_quickly(v, divisor);
     a.call.codes.template store<uint8_t>(at[k].row, at[k].column, at[k].count,
                                          Codec::encode(v, a.call.nan_xor));
+  }
+#pragma unroll
+  for (int k = 0; k < plan::kGivenChunks; ++k) {
+    if (!is_quick[k]) a.template store_slowly<Codec>(at[k]);
   }
 }
 

@@ -19,13 +19,13 @@ __global__ void __launch_bounds__(plan::kGivenThreads)
                   Partials partials) {
   using Index = typename Source::Index;
   __shared__ float scratch[32];
-  constexpr int kAhead = 4;  // loads in flight
+  constexpr int kAhead = plan::kAbsmaxChunks;  // loads in flight
   const Index step = static_cast<Index>(gridDim.x) * plan::kGivenThreads;
   begin_kernel();
 
   typename Source::Amax amax;
   for (Index first = block_index<Index>() * plan::kGivenThreads + thread_index<Index>();
-       first < a.chunks; first += kAhead * step) {
+       first < a.chunks.count; first += kAhead * step) {
     typename Source::Chunk chunk[kAhead];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) chunk[k] = a.call.load(a.place(first + k * step));
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(plan::kGivenThreads)
     Scales::store(a.call.scales, Index{0}, Index{0}, Index{0}, divisor.scale);
   }
 
-  const Index stretches = (a.chunks + kBlock - 1) / kBlock;
+  const Index stretches = (a.chunks.count + kBlock - 1) / kBlock;
   for (Index i = static_cast<Index>(blockIdx.x); i < stretches;
        i += static_cast<Index>(gridDim.x)) {
     const Index first = (stretches - 1 - i) * kBlock + thread_index<Index>();
@@ -73,7 +73,13 @@ __global__ void __launch_bounds__(plan::kGivenThreads)
     for (int k = 0; k < plan::kGivenChunks; ++k) {
       float v[plan::kChunk];
       Source::values(chunk[k], v);
-      divide_given(v, divisor);
+      if (divisor.division == Division::fast) {
+        divide_fast(v, divisor.fast);
+      } else if (divisor.division != Division::exact) {
+        divide_quickly(v, divisor);
+      } else {
+        divide_in_turn(v, divisor);
+      }
       a.call.codes.template store<uint8_t>(at[k].row, at[k].column, at[k].count,
                                            Codec::encode(v, a.call.nan_xor));
     }

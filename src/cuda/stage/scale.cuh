@@ -85,6 +85,20 @@ __device__ __forceinline__ void divide_fast(float (&x)[plan::kChunk],
   for (float& v : x) v = numerics::fast_quotient_in_range(v, d);
 }
 
+// In place, for Division::fast_clamped: numerics::fast_quotient, but that the clamp takes two
+// instructions, which leave a NaN a NaN.
+__device__ __forceinline__ void divide_fast_clamped(float (&x)[plan::kChunk],
+                                                    const numerics::FastDivisor& d) {
+  constexpr float kFloatMax = 0x1.fffffep127F;
+#pragma unroll
+  for (float& v : x) {
+    float q0 = numerics::mul(v, d.r);
+    asm("min.NaN.f32 %0, %0, %1;" : "+f"(q0) : "f"(kFloatMax));
+    asm("max.NaN.f32 %0, %0, %1;" : "+f"(q0) : "f"(-kFloatMax));
+    v = numerics::correct_quotient(q0, v, d);
+  }
+}
+
 // In place, for any division: one element after the other at the head of the array, so that the
 // code is there once.
 __device__ __forceinline__ void divide_in_turn(float (&x)[plan::kChunk], const Divisor& d) {
@@ -97,18 +111,13 @@ __device__ __forceinline__ void divide_in_turn(float (&x)[plan::kChunk], const D
   }
 }
 
-// In place, for scales that are given: three common divisions.
-__device__ __forceinline__ void divide_given(float (&x)[plan::kChunk], const Divisor& d) {
-  if (d.division == Division::fast_clamped) {
-#pragma unroll
-    for (float& v : x) v = numerics::fast_quotient(v, d.fast);
-  } else if (d.division == Division::reciprocal) {
+// In place, for any division but the exact one, of a scale that is given.
+__device__ __forceinline__ void divide_quickly(float (&x)[plan::kChunk], const Divisor& d) {
+  if (d.division == Division::reciprocal) {
 #pragma unroll
     for (float& v : x) v = numerics::mul(v, d.fast.r);
-  } else if (d.division == Division::fast) {
-    divide_fast(x, d.fast);
   } else {
-    divide_in_turn(x, d);
+    divide_fast_clamped(x, d.fast);  // also {0, 0}, of an infinite scale
   }
 }
 
@@ -174,7 +183,6 @@ class PowerScales : public FlooredRule<F> {
   }
 };
 
-template <class F>
 class GeneralScales {
  public:
   static constexpr plan::GpuScales kScales = plan::GpuScales::general;
@@ -182,7 +190,7 @@ class GeneralScales {
   explicit GeneralScales(const Recipe& recipe)
       : rule_(plan::scale_rule(recipe)),
         quotient_(recipe.quotient),
-        is_scaled_(plan::scales_of(recipe) != plan::GpuScales::general) {}
+        is_scaled_(recipe.bound.kind == BoundKind::none && recipe.quotient == Quotient::divide) {}
 
   [[nodiscard]] __device__ __forceinline__ Divisor divisor(float amax) const {
     const float s = numerics::make_scale(rule_, amax);
@@ -200,7 +208,7 @@ class GeneralScales {
  private:
   numerics::ScaleRule rule_;
   Quotient quotient_;
-  bool is_scaled_;
+  bool is_scaled_;  // a dynamic scale is amax / MAX or more
 };
 
 }  // namespace rowscale::cuda

@@ -112,6 +112,7 @@ class ChunkScales {
     return one_a_row_ || (one_a_chunk_ && column % plan::kChunk == 0);
   }
   [[nodiscard]] __device__ __forceinline__ float of(Index row, Index column) const {
+    if (one_for_all_) return scales_.load(0, 0, 0);
     const Index batch = rows_in_batch_.divide(row);
     const Index scale_row = unit_rows_.divide(row - batch * rows_in_batch_.divisor());
     return scales_.load(batch, scale_row, unit_columns_.divide(column));
@@ -123,6 +124,7 @@ class ChunkScales {
         rows_in_batch_(static_cast<Index>(grid.data_rows)),
         unit_rows_(static_cast<Index>(grid.unit_rows)),
         unit_columns_(static_cast<Index>(grid.unit_columns)),
+        one_for_all_(grid.one_for_all),
         one_a_row_(grid.unit_columns >= columns),
         one_a_chunk_(grid.unit_columns % plan::kChunk == 0) {}
 
@@ -130,6 +132,7 @@ class ChunkScales {
   plan::Divider<Index> rows_in_batch_;
   plan::Divider<Index> unit_rows_;
   plan::Divider<Index> unit_columns_;
+  bool one_for_all_;
   bool one_a_row_;
   bool one_a_chunk_;
 };
