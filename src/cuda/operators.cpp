@@ -16,7 +16,8 @@ Launch launch_of(const Exec& exec, const DeviceFacts& facts, int64_t blocks, int
   // Code for older architectures does not wait for the kernel before it.
   const bool waits = facts.code_version >= 90;
   return {blocks, threads, static_cast<cudaStream_t>(exec.stream),
-          waits ? exec.dependent_launch : DependentLaunch::off};
+          waits ? exec.dependent_launch : DependentLaunch::off,
+          waits ? DependentLaunch::on : DependentLaunch::off};
 }
 
 int64_t ceil_div(int64_t a, int64_t b) {
@@ -111,6 +112,7 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 
   QuantizeCall call;
   call.loads = plan.loads;
+  call.rows_together = plan.rows;
   call.source = source;
   call.recipe = recipe;
   call.x = plan::RowView(source.x);

@@ -44,13 +44,25 @@ GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   return plan;
 }
 
-GpuPlan groups_plan(const GpuProblem& p, GroupsShape shape, int threads) {
+// Whether the scales of a column lie side by side and those of a row do not. Batches and masks are
+// left as they are.
+bool is_down_the_rows(const GpuProblem& p) {
+  const bool is_packed = p.recipe.encoding == ScaleEncoding::ue8m0_packed;
+  return p.scales != GpuScales::general && p.recipe.layout != ScaleLayout::row_major &&
+         !is_packed && p.grid.columns > 1 &&
+         ceil_div(p.rows, kRowsTogether) * kRowsTogether * p.grid.columns <= kMostPositions;
+}
+
+GpuPlan groups_plan(const GpuProblem& p, GroupsShape shape, int threads, int rows) {
   const int64_t units_per_block = threads / shape.lanes;
   GpuPlan plan = base_plan(p, GpuSplit::groups);
   plan.lanes = shape.lanes;
+  plan.rows = rows;
   plan.chunks = shape.chunks;
   plan.threads = threads;
-  plan.blocks = ceil_div(units_of(p), units_per_block);
+  // Rows that only fill up have units too.
+  const int64_t units = rows == 1 ? units_of(p) : ceil_div(p.rows, rows) * rows * p.grid.columns;
+  plan.blocks = ceil_div(units, units_per_block);
   return plan;
 }
 
@@ -108,12 +120,13 @@ GpuPlan tensor_plan(const GpuProblem& p) {
 }
 
 // Two chunks a thread, the fewest lanes that hold the unit. Few units: small blocks, spread over
-// more multiprocessors.
+// more multiprocessors. Many: a warp's column-major scales in one sector instead of one each.
 GpuPlan choose_groups(const GpuProblem& p) {
   for (const GroupsShape& shape : kGroupsShapes) {
     if ((shape.chunks != 2 && unit_chunks(p) != 1) || !fits(p, shape)) continue;
     const bool few = units_of(p) * shape.lanes <= int64_t{p.multiprocessors} * 512;
-    return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads);
+    return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads,
+                       !few && is_down_the_rows(p) ? kRowsTogether : 1);
   }
   return {};  // not reached: the widest shape fits
 }
@@ -172,10 +185,10 @@ const char* to_string(GpuLoads loads) {
 
 std::string to_string(const GpuPlan& plan) {
   return fmt::format(
-      "gpu split={} access={} scales={} loads={} lanes={} chunks={} threads={} blocks={} "
+      "gpu split={} access={} scales={} loads={} lanes={} rows={} chunks={} threads={} blocks={} "
       "partials={}",
       to_string(plan.split), to_string(plan.access), to_string(plan.scales), to_string(plan.loads),
-      plan.lanes, plan.chunks, plan.threads, plan.blocks, plan.partials);
+      plan.lanes, plan.rows, plan.chunks, plan.threads, plan.blocks, plan.partials);
 }
 
 GpuScales scales_of(const Recipe& recipe) {
@@ -243,8 +256,12 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     default:
       for (const GroupsShape& shape : kGroupsShapes) {
         if (!fits(p, shape)) continue;
-        for (int threads : {64, 128, kGroupsThreads})
-          plans.push_back(groups_plan(p, shape, threads));
+        for (int threads : {64, 128, kGroupsThreads}) {
+          plans.push_back(groups_plan(p, shape, threads, 1));
+          if (is_down_the_rows(p)) {
+            plans.push_back(groups_plan(p, shape, threads, kRowsTogether));
+          }
+        }
       }
       for (const RowsShape& shape : kRowsShapes) {
         if (fits(p, shape)) plans.push_back(rows_plan(p, shape));
@@ -255,7 +272,7 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     GpuPlan plan = plans[i];
     plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
     plans.push_back(plan);
-    if (plan.scales == GpuScales::general) continue;
+    if (plan.scales == GpuScales::general || plan.rows != 1) continue;
     plan.scales = GpuScales::general;
     plans.push_back(plan);
   }

@@ -43,6 +43,7 @@ struct GpuPlan {
   GpuScales scales = GpuScales::general;
   GpuLoads loads = GpuLoads::cached;
   int lanes = 1;       // groups: threads that share a unit
+  int rows = 1;        // groups: rows side by side, so that column-major scales are stored together
   int chunks = 1;      // that a thread holds in registers; 0: it reads its part of the unit twice
   int threads = 32;    // of a block
   int64_t blocks = 0;  // of the grid; 0: nothing to launch
@@ -54,7 +55,7 @@ const char* to_string(GpuSplit split);
 const char* to_string(GpuAccess access);
 const char* to_string(GpuScales scales);
 const char* to_string(GpuLoads loads);
-// "gpu split=groups access=vectors scales=floats loads=cached lanes=8 chunks=2 threads=256
+// "gpu split=groups access=vectors scales=floats loads=cached lanes=8 rows=1 chunks=2 threads=256
 // blocks=2136 partials=0"
 std::string to_string(const GpuPlan& plan);
 
@@ -93,6 +94,8 @@ inline constexpr GroupsShape kGroupsShapes[] = {
     {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 2}, {32, 2},
 };
 inline constexpr int kGroupsThreads = 256;
+// Neighbouring units of a warp lie below each other, in as many rows, or beside each other.
+inline constexpr int kRowsTogether = 4;
 
 // chunks of a thread; 0 reads twice.
 struct RowsShape {

@@ -31,6 +31,8 @@ GpuProblem problem_of(const Recipe& recipe, GpuAccess access, int64_t batches, i
   p.rows = batches * rows;
   p.columns = columns;
   p.multiprocessors = multiprocessors;
+  p.l2_bytes = int64_t{60} << 20;
+  if (access == GpuAccess::vectors && batches == 1) p.scales = scales_of(p.recipe);
   return p;
 }
 
@@ -80,7 +82,10 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
       if (units.rows != 1) return "a unit of several rows";
       if (chunks_of_unit > int64_t{plan.lanes} * plan.chunks) return "a unit that is not covered";
       const int64_t in_block = plan.threads / plan.lanes;
-      if (plan.blocks != round_up_divide(units.count, in_block)) return "units";
+      if (plan.rows != 1 && (plan.rows != 4 || p.batches != 1)) return "rows side by side";
+      const int64_t filled = round_up_divide(p.rows, plan.rows) * plan.rows;
+      const int64_t count = plan.rows == 1 ? units.count : filled * p.grid.columns;
+      if (plan.blocks != round_up_divide(count, in_block)) return "units";
       return {};
     }
     case GpuSplit::rows: {
@@ -264,6 +269,37 @@ TEST(GpuPlan, AccessFollowsAddressesAndStrides) {
   const RowView codes(TensorView::contiguous(memory, DType::e4m3, {3, 128}));
   const Recipe recipe = resolve(per_group(64));
   EXPECT_EQ(access_of(heads, codes, ScaleGrid(recipe, 3, 128), recipe), no);
+}
+
+TEST(GpuPlan, ColumnMajorScalesOfManyRowsAreStoredTogether) {
+  const auto rows_of = [](const Recipe& recipe, int64_t rows) {
+    return plan_gpu(problem_of(recipe, GpuAccess::vectors, 1, rows, 7168, 132)).rows;
+  };
+  for (ScaleLayout layout : {ScaleLayout::column_major, ScaleLayout::column_major_tma}) {
+    for (ScaleEncoding encoding : {ScaleEncoding::f32, ScaleEncoding::ue8m0}) {
+      const Recipe recipe = with(per_group(128), encoding, layout);
+      EXPECT_EQ(rows_of(recipe, 4096), 4) << to_string(recipe);
+      EXPECT_EQ(rows_of(recipe, 4097), 4) << to_string(recipe);
+      EXPECT_EQ(rows_of(recipe, 1), 1) << to_string(recipe);
+    }
+  }
+  // Beside each other already, or four in a word.
+  EXPECT_EQ(rows_of(per_group(128), 4096), 1);
+  EXPECT_EQ(rows_of(with(per_group(128), ScaleEncoding::ue8m0_packed), 4096), 1);
+}
+
+TEST(GpuPlan, TensorsOfAFifthOfTheCacheAreStreamed) {
+  const auto loads_of = [](int64_t rows, int64_t l2_mib) {
+    GpuProblem p = problem_of(per_group(128), GpuAccess::vectors, 1, rows, 4096, 132);
+    p.l2_bytes = l2_mib << 20;
+    return plan_gpu(p).loads;
+  };
+  // 12,288 bytes a row: bf16 and codes.
+  EXPECT_EQ(loads_of(42, 60), GpuLoads::cached);
+  EXPECT_EQ(loads_of(43, 60), GpuLoads::streaming);    // from 512 KiB
+  EXPECT_EQ(loads_of(1024, 60), GpuLoads::streaming);  // 12 MiB
+  EXPECT_EQ(loads_of(1025, 60), GpuLoads::cached);
+  EXPECT_EQ(loads_of(1024, 40), GpuLoads::cached);
 }
 
 }  // namespace

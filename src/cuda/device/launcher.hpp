@@ -14,7 +14,10 @@ struct Launch {
   int64_t blocks = 0;
   int threads = 0;
   cudaStream_t stream = nullptr;
-  DependentLaunch dependent = DependentLaunch::off;
+  DependentLaunch dependent = DependentLaunch::off;  // on the kernel before the call
+  // Of a second kernel of the same call on the first. Nobody else sees it: the first is launched as
+  // the caller asks, and the second waits for all of it.
+  DependentLaunch inner = DependentLaunch::off;
 };
 
 // `arguments` have the types of the kernel's parameters.

@@ -101,14 +101,16 @@ class Instances {
   static cudaError_t launch_tensor(const QuantizeCall& call, const Launch& how) {
     const ElementwiseArguments<Source, Scales> arguments(call);
     const Partials partials{call.partials, call.partial_count};
+    Launch second = how;
     if (call.partial_count > 0) {
+      second.dependent = how.inner;
       Launch first = how;
       first.blocks = call.partial_count;
       const cudaError_t error =
           launch_kernel(&absmax_tensor<Source, Scales>, first, arguments, partials);
       if (error != cudaSuccess) return error;
     }
-    return launch_kernel(&quantize_tensor<Source, Scales, Codec>, how, arguments, partials);
+    return launch_kernel(&quantize_tensor<Source, Scales, Codec>, second, arguments, partials);
   }
 
   SourceName name_;

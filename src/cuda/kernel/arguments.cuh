@@ -1,6 +1,7 @@
 // What the quantizing kernels are given, and the steps that all of them share.
 #pragma once
 
+#include <bit>
 #include <type_traits>
 
 #include "cuda/calls.hpp"
@@ -132,7 +133,8 @@ struct QuantizeArguments {
   Scales rule;
   uint32_t nan_xor;
   Index columns;
-  Index units;
+  Index all_rows;
+  int row_shift;  // log2 of rows_together
   Index unit_columns;
   plan::Divider<Index> units_in_row;
 
@@ -144,7 +146,8 @@ struct QuantizeArguments {
         rule(call.recipe),
         nan_xor(nan_difference(call.recipe.format, call.recipe.nan)),
         columns(static_cast<Index>(call.x.columns())),
-        units(static_cast<Index>(call.x.rows() * call.grid.columns)),
+        all_rows(static_cast<Index>(call.x.rows())),
+        row_shift(std::countr_zero(static_cast<unsigned>(call.rows_together))),
         unit_columns(static_cast<Index>(call.grid.unit_columns)),
         units_in_row(static_cast<Index>(call.grid.columns > 0 ? call.grid.columns : 1)) {}
 
@@ -164,11 +167,14 @@ struct QuantizeArguments {
     Index end;
   };
   [[nodiscard]] __device__ __forceinline__ Unit unit(Index index) const {
-    const bool is_there = index < units;
-    if (!is_there) index = 0;
+    // Units of rows_together rows lie below each other, then comes the next column.
+    const Index pile = index >> row_shift;
+    const Index line = units_in_row.divide(pile);
     Unit unit;
-    unit.row = units_in_row.divide(index);
-    unit.scale_column = index - unit.row * units_in_row.divisor();
+    unit.scale_column = pile - line * units_in_row.divisor();
+    unit.row = (line << row_shift) + (index - (pile << row_shift));
+    const bool is_there = unit.row < all_rows;
+    if (!is_there) unit.row = 0;
     unit.at = rows.place(unit.row);
     unit.begin = unit.scale_column * unit_columns;
     const Index left = columns - unit.begin;
