@@ -79,6 +79,24 @@ void warn_of_blocks(const Model& model, Plan* plan) {
   }
 }
 
+// vLLM's method for experts takes a scale a channel or a block, and asserts that there is no other.
+void warn_of_tensor_experts(const Model& model, Plan* plan) {
+  int64_t count = 0;
+  std::string example;
+  for (const TensorPlan& tensor : plan->tensors) {
+    if (tensor.action != Action::quantize && tensor.action != Action::requantize) continue;
+    for (const WeightPart& part : weight_parts(*plan, model.entry(tensor.source))) {
+      if (part.module.find(".experts.") == std::string::npos) continue;
+      if (count++ == 0) example = part.module;
+    }
+  }
+  if (count == 0) return;
+  plan->warnings.push_back(
+      fmt::format("fp8-tensor: {} weights are experts ({}); vLLM takes experts with a scale a "
+                  "channel or a block, and refuses this model; fp8-dynamic is for it",
+                  count, example));
+}
+
 void warn_of_odd_sizes(const Model& model, Plan* plan) {
   constexpr int64_t kMultiple = 16;  // of FP8 matrix multiplication on GPUs
   int64_t count = 0;
@@ -132,6 +150,7 @@ void add_warnings(const Model& model, Plan* plan) {
           plan->block_rows, plan->block_columns));
     }
   }
+  if (plan->request.scheme == Scheme::fp8_tensor) warn_of_tensor_experts(model, plan);
   warn_of_odd_sizes(model, plan);
   if (!model.stale().empty()) {
     plan->warnings.push_back(fmt::format(

@@ -249,6 +249,15 @@ class Options(Case):
         self.assertRegex(done.stdout, r"experts stacked in a way that is not known .* \d+\.\d %")
         self.convert("--scheme", "fp8-dynamic", "--strict", out=self.folder / "strict", code=1)
 
+    def test_experts_that_vllm_refuses_are_warned_of(self):
+        for kind, experts in (("mixtral", 24), ("gpt_oss", 18), ("llama", 0)):
+            source = self.folder / kind
+            make_checkpoints.write(source, make_checkpoints.CONVERTIBLE[kind]())
+            for scheme in ("fp8-dynamic", "fp8-tensor"):
+                done = self.convert("--scheme", scheme, "--dry-run", source=source)
+                warned = re.findall(r"(\d+) weights are experts", done.stderr)
+                self.assertEqual(warned, [str(experts)] if experts and scheme == "fp8-tensor" else [])
+
     def test_wrong_arguments(self):
         make_checkpoints.write(self.source, models.llama())
         self.convert("--scheme", "fp9", code=2)

@@ -37,7 +37,6 @@ def qwen_moe_config(model_type, architecture, **changes):
         num_experts=4,
         num_experts_per_tok=2,
         moe_intermediate_size=192,
-        shared_expert_intermediate_size=320,
         decoder_sparse_step=1,
         norm_topk_prob=True,
         mlp_only_layers=[],
@@ -47,7 +46,7 @@ def qwen_moe_config(model_type, architecture, **changes):
 
 
 def qwen2_moe():
-    config = qwen_moe_config("qwen2_moe", "Qwen2MoeForCausalLM")
+    config = qwen_moe_config("qwen2_moe", "Qwen2MoeForCausalLM", shared_expert_intermediate_size=320)
 
     def block(model, _, at):
         at += ".mlp"

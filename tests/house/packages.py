@@ -15,7 +15,9 @@ def array(name):
 def main():
     problems = []
     names = array("packages") + array("tools")
-    readers = array("readers") + array("old_readers")  # environments of their own: may name one again
+    # Environments of their own: may name one again.
+    environments = ("readers", "old_readers", "vllm", "old_vllm", "oldest_vllm", "vllm_imports")
+    readers = [pin for name in environments for pin in array(name)]
     problems += [f"{SCRIPT}: {name} stands twice" for name in set(names) if names.count(name) > 1]
     problems += [f"{SCRIPT}: {tool} has no version" for tool in array("tools") + readers if "==" not in tool]
 
