@@ -44,12 +44,11 @@ GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   return plan;
 }
 
-// Whether the scales of a column lie side by side and those of a row do not. Batches and masks are
-// left as they are.
+// Whether the scales of a column lie side by side, or their words. Batches and masks are left as
+// they are.
 bool is_down_the_rows(const GpuProblem& p) {
-  const bool is_packed = p.recipe.encoding == ScaleEncoding::ue8m0_packed;
-  return p.scales != GpuScales::general && p.recipe.layout != ScaleLayout::row_major &&
-         !is_packed && p.grid.columns > 1 &&
+  const ScaleStrides strides = scale_strides(p.recipe, p.grid);
+  return p.scales != GpuScales::general && strides.row == 1 && strides.columns > 1 &&
          ceil_div(p.rows, kRowsTogether) * kRowsTogether * p.grid.columns <= kMostPositions;
 }
 
@@ -119,6 +118,13 @@ GpuPlan tensor_plan(const GpuProblem& p) {
   return plan;
 }
 
+// Whether the units that fill up the rows reach all pads, which then cost no code of their own.
+bool fills_pads(const GpuProblem& p) {
+  const ScaleStrides strides = scale_strides(p.recipe, p.grid);
+  return is_down_the_rows(p) && strides.column > p.rows &&
+         strides.column == ceil_div(p.rows, kRowsTogether) * kRowsTogether;
+}
+
 // Two chunks a thread, the fewest lanes that hold the unit. Few units: small blocks, spread over
 // more multiprocessors. Many: a warp's column-major scales in one sector instead of one each.
 GpuPlan choose_groups(const GpuProblem& p) {
@@ -126,7 +132,7 @@ GpuPlan choose_groups(const GpuProblem& p) {
     if ((shape.chunks != 2 && unit_chunks(p) != 1) || !fits(p, shape)) continue;
     const bool few = units_of(p) * shape.lanes <= int64_t{p.multiprocessors} * 512;
     return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads,
-                       !few && is_down_the_rows(p) ? kRowsTogether : 1);
+                       fills_pads(p) || (!few && is_down_the_rows(p)) ? kRowsTogether : 1);
   }
   return {};  // not reached: the widest shape fits
 }

@@ -151,7 +151,21 @@ class BasicScaleView {
 
   // One thread a scale, instead of the two above: whether pads follow this scale, and those pads.
   [[nodiscard]] ROWSCALE_HD bool has_pads_after(Index row, Index column) const {
-    return (has_row_pads_ && column + 1 == scales_) || (has_pad_rows_ && row + 1 == rows_);
+    return has_row_pads_after(column) || (has_pad_rows_ && row + 1 == rows_);
+  }
+  [[nodiscard]] ROWSCALE_HD bool has_row_pads_after(Index column) const {
+    return has_row_pads_ && column + 1 == scales_;
+  }
+
+  // One thread a scale or pad: whether the pads are the rows from the last one up to `end`, and
+  // whether (row, column) is one of them. A zero stored there is a pad.
+  [[nodiscard]] ROWSCALE_HD bool pads_end_at(Index end) const {
+    return has_pad_rows_ && column_stride_ == end;
+  }
+  [[nodiscard]] ROWSCALE_HD bool is_pad(Index row, Index column) const {
+    const Index element =
+        encoding_ == ScaleEncoding::ue8m0_packed ? column / kPackedGroups : column;
+    return has_pad_rows_ && row >= rows_ && element + 1 < columns_;
   }
   ROWSCALE_HD void write_pads_after(Index batch, Index row, Index column, RowMasks masks) const {
     if (column + 1 == scales_) write_row_pads(batch, row);

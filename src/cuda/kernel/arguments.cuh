@@ -122,9 +122,9 @@ template <class Source, class Scales>
 struct QuantizeArguments {
   using Index = typename Source::Index;
   using Chunk = typename Source::Chunk;
+  static constexpr bool kIsGeneral = Scales::kScales == plan::GpuScales::general;
 
-  using Rows = std::conditional_t<Scales::kScales == plan::GpuScales::general, RowSet<Index>,
-                                  AllRows<Index>>;
+  using Rows = std::conditional_t<kIsGeneral, RowSet<Index>, AllRows<Index>>;
 
   Source source;
   typename Source::Rows codes;
@@ -134,7 +134,8 @@ struct QuantizeArguments {
   uint32_t nan_xor;
   Index columns;
   Index all_rows;
-  int row_shift;  // log2 of rows_together
+  int row_shift;    // log2 of rows_together
+  bool fills_pads;  // units of rows that only fill up write the pads there
   Index unit_columns;
   plan::Divider<Index> units_in_row;
 
@@ -148,6 +149,8 @@ struct QuantizeArguments {
         columns(static_cast<Index>(call.x.columns())),
         all_rows(static_cast<Index>(call.x.rows())),
         row_shift(std::countr_zero(static_cast<unsigned>(call.rows_together))),
+        fills_pads(row_shift > 0 &&
+                   scales.pads_end_at(((all_rows - 1) | (call.rows_together - 1)) + 1)),
         unit_columns(static_cast<Index>(call.grid.unit_columns)),
         units_in_row(static_cast<Index>(call.grid.columns > 0 ? call.grid.columns : 1)) {}
 
@@ -172,10 +175,10 @@ struct QuantizeArguments {
     const Index line = units_in_row.divide(pile);
     Unit unit;
     unit.scale_column = pile - line * units_in_row.divisor();
-    unit.row = (line << row_shift) + (index - (pile << row_shift));
-    const bool is_there = unit.row < all_rows;
-    if (!is_there) unit.row = 0;
-    unit.at = rows.place(unit.row);
+    const Index row = (line << row_shift) + (index - (pile << row_shift));
+    const bool is_there = row < all_rows;
+    unit.row = is_there ? row : 0;
+    unit.at = rows.place(kIsGeneral ? unit.row : row);
     unit.begin = unit.scale_column * unit_columns;
     const Index left = columns - unit.begin;
     const Index width = left < unit_columns ? left : unit_columns;
@@ -193,13 +196,14 @@ struct QuantizeArguments {
     Index row;
     Index column;
     bool is_mine;
+    bool exists = true;
   };
 
   // What divides without a branch an element: all scales but the smallest, and reciprocals. Of the
   // short ways' scales none has a bound.
   static __device__ __forceinline__ bool is_quick(const Divisor& divisor) {
-    return divisor.division == Division::fast || (Scales::kScales == plan::GpuScales::general &&
-                                                  divisor.division == Division::fast_clamped);
+    return divisor.division == Division::fast ||
+           (kIsGeneral && divisor.division == Division::fast_clamped);
   }
 
   // Divides, encodes and stores chunk[k] at place(k), and the scale. True where something rare is
@@ -214,8 +218,14 @@ struct QuantizeArguments {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) store_clamped<Codec>(chunk[k], divisor, place(k));
     }
-    if (at.is_mine) Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
-    return !is_quick(divisor) || (at.is_mine && scales.has_pads_after(at.row, at.column));
+    if (at.is_mine) {
+      if (at.exists) {
+        Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
+      } else if (!kIsGeneral && fills_pads && scales.is_pad(at.row, at.column)) {
+        Scales::store(scales, at.batch, at.row, at.column, 0.0F);
+      }
+    }
+    return !is_quick(divisor) || has_pads_after(at);
   }
 
   // Codes of scales that do not divide fast, from elements that are read again; the pads that
@@ -226,7 +236,10 @@ struct QuantizeArguments {
 #pragma unroll 1
       for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
     }
-    if (at.is_mine && scales.has_pads_after(at.row, at.column)) {
+    if (!has_pads_after(at)) return;
+    if (fills_pads) {
+      scales.write_row_pads(at.batch, at.row);
+    } else {
       scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
     }
   }
@@ -252,6 +265,12 @@ struct QuantizeArguments {
   }
 
  private:
+  // Left for this thread, but for pads that have units.
+  __device__ __forceinline__ bool has_pads_after(const ScalePlace& at) const {
+    if (!at.is_mine || !at.exists) return false;
+    return fills_pads ? scales.has_row_pads_after(at.column)
+                      : scales.has_pads_after(at.row, at.column);
+  }
   template <class Codec>
   __device__ __forceinline__ void store_fast(const Chunk& chunk, const Divisor& divisor,
                                              const Place& at) const {

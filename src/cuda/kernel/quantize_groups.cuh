@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
 
   // Encode and store
   const typename Arguments::ScalePlace scale_place{unit.at.batch, unit.at.row, unit.scale_column,
-                                                   lane == 0 && unit.end > 0};
+                                                   lane == 0, unit.end > 0};
   if (call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
     call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
   }
