@@ -17,6 +17,7 @@
 #include "checkpoint/output_texts.hpp"
 #include "checkpoint/pipeline.hpp"
 #include "checkpoint/plain_file.hpp"
+#include "checkpoint/record.hpp"
 #include "checkpoint/shard_layout.hpp"
 #include "checkpoint/strip_schedule.hpp"
 #include "checkpoint/strip_work.hpp"
@@ -25,11 +26,6 @@
 
 namespace rowscale::checkpoint {
 namespace {
-
-constexpr const char* kReadme = "README.md";
-constexpr const char* kBaseReadme = "README.base.md";
-constexpr const char* kConfig = "config.json";
-constexpr const char* kRecord = "rowscale.json";
 
 class Converter {
  public:
@@ -51,6 +47,10 @@ class Converter {
     journal_ = std::make_unique<Journal>(target_.is_resumed()
                                              ? Journal::resume(target_.journal_path(), header)
                                              : Journal::create(target_.journal_path(), header));
+    if (target_.is_published()) {
+      finish();
+      return Outcome::done;
+    }
     for (uint32_t shard = 0; shard < model_.shards().size(); ++shard) {
       if (listener_.should_stop()) return Outcome::stopped;
       if (is_finished(model_.shard_name(shard))) {
@@ -59,15 +59,14 @@ class Converter {
         return Outcome::stopped;
       }
     }
-    for (const SideFile& file : model_.side_files()) {
-      if (file.fate != Fate::copied || gives_way(file.name)) continue;
+    for (const CopiedFile& file : copied_files(model_, request_.card)) {
       if (listener_.should_stop()) return Outcome::stopped;
-      copy_side_file(file.name, is_base_card(file.name) ? kBaseReadme : file.name);
+      copy_side_file(file.from, file.to);
     }
     if (listener_.should_stop()) return Outcome::stopped;
     write_texts();
-    journal_.reset();
-    target_.finish({kRecord, model_.index_name(), kConfig});
+    target_.publish({kRecordName, model_.index_name(), kConfigName});
+    finish();
     return Outcome::done;
   }
 
@@ -79,9 +78,11 @@ class Converter {
 
  private:
   bool writes_card() const { return request_.card == Card::write; }
-  // A card that was set aside before, where this run sets one aside.
-  bool gives_way(const std::string& name) const { return writes_card() && name == kBaseReadme; }
-  bool is_base_card(const std::string& name) const { return writes_card() && name == kReadme; }
+
+  void finish() {
+    journal_.reset();
+    target_.tidy();
+  }
 
   // Everything that the output depends on.
   nlohmann::ordered_json journal_header() const {
@@ -92,14 +93,14 @@ class Converter {
     out["ignore"] = plan_.request.ignore;
     out["card"] = writes_card();
     nlohmann::ordered_json& source = out["source"];
-    source[kConfig] = hash_of(model_.config_text());
+    source[kConfigName] = hash_of(model_.config_text());
     for (uint32_t i = 0; i < model_.shards().size(); ++i) {
       const TensorFile& file = model_.shards()[i];
       source[model_.shard_name(i)] = {{"bytes", file.file_bytes()},
                                       {"modified_ns", file.modified_ns()}};
     }
     for (const SideFile& file : model_.side_files()) {
-      if (file.fate == Fate::left_out || file.name == kConfig) continue;
+      if (file.fate == Fate::left_out || file.name == kConfigName) continue;
       source[file.name] = {{"bytes", file.bytes}, {"modified_ns", file.modified_ns}};
     }
     return out;
@@ -193,7 +194,8 @@ class Converter {
     const auto& left = journal_->unfinished();
     if (!left || left->name != name || left->tensors > tensors_in(shard)) return nullptr;
     try {
-      auto file = std::make_unique<OutputFile>(OutputFile::reopen(target_.in_work(name)));
+      auto file = std::make_unique<OutputFile>(
+          OutputFile::reopen(target_.in_work(name), target_.part_path()));
       file->append_from_file(left->cursor);
       Sha256 hash;
       for (uint32_t i = 0; i < left->tensors; ++i) hash_tail(layout, *file, i, &hash);
@@ -213,7 +215,8 @@ class Converter {
     uint32_t first = 0;
     std::unique_ptr<OutputFile> file = continue_shard(layout, shard, &tail, &first);
     if (!file) {
-      file = std::make_unique<OutputFile>(target_.in_work(name), layout.file_bytes());
+      file = std::make_unique<OutputFile>(target_.in_work(name), target_.part_path(),
+                                          layout.file_bytes());
       std::string head;
       layout.write_header([&](std::string_view piece) {
         head += piece;
@@ -362,7 +365,7 @@ class Converter {
   void copy_side_file(const std::string& from, const std::string& to) {
     if (is_finished(to)) return;
     const PlainFile in(model_.file_path(from));
-    OutputFile file(target_.in_work(to), in.bytes());
+    OutputFile file(target_.in_work(to), target_.part_path(), in.bytes());
     std::vector<std::byte> piece(kPiece);
     for (int64_t at = 0; at < in.bytes(); at += kPiece) {
       const int64_t count = std::min(kPiece, in.bytes() - at);
@@ -373,7 +376,7 @@ class Converter {
   }
 
   void write_text(const std::string& name, const std::string& text) {
-    OutputFile file(target_.in_work(name), static_cast<int64_t>(text.size()));
+    OutputFile file(target_.in_work(name), target_.part_path(), static_cast<int64_t>(text.size()));
     file.append(text);
     const int64_t bytes = file.cursor();
     const std::string hash = file.finish();
@@ -383,25 +386,19 @@ class Converter {
   void write_texts() {
     std::vector<std::pair<std::string, std::string>> texts;
     if (writes_card()) {
-      const auto& files = model_.side_files();
-      const bool has_readme = std::any_of(files.begin(), files.end(), [](const SideFile& file) {
-        return file.name == kReadme && file.fate == Fate::copied;
-      });
-      const std::string original =
-          has_readme ? read_text(model_.file_path(kReadme), kLargestText) : std::string();
-      texts.emplace_back(kReadme, model_card(model_, plan_, original));
+      texts.emplace_back(kCardName, model_card(model_, plan_));
     }
     const std::string config = config_text(model_, plan_);
     const std::string index = model_.has_index() ? index_text(model_, plan_) : std::string();
     for (const auto& [name, text] : texts) write_text(name, text);
     if (model_.has_index()) texts.emplace_back(model_.index_name(), index);
-    texts.emplace_back(kConfig, config);
+    texts.emplace_back(kConfigName, config);
     for (const auto& [name, text] : texts) {
       finished_.push_back({name, static_cast<int64_t>(text.size()), hash_of(text)});
     }
-    write_text(kRecord, record_text(model_, plan_, finished_));
+    write_text(kRecordName, record_text(model_, plan_, finished_));
     if (model_.has_index()) write_text(model_.index_name(), index);
-    write_text(kConfig, config);
+    write_text(kConfigName, config);
   }
 
   static constexpr int64_t kPiece = 1 << 20;
@@ -435,8 +432,11 @@ Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, L
 
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {
   const TargetFolder target(model, request);
+  target.require_names(output_names(model, request.card));
   make_budget(model, plan, request.threads, request.max_memory);
-  config_text(model, plan);  // refuses a config.json that cannot be written anew
+  // What cannot be written is refused here, not behind the last shard.
+  config_text(model, plan);
+  if (request.card == Card::write) model_card(model, plan);
   int64_t headers = 0;
   for (uint32_t shard = 0; shard < model.shards().size(); ++shard) {
     headers += ShardLayout(plan, model, shard).header_bytes();

@@ -156,8 +156,8 @@ class Folder(Case):
         """Left out and named, also where OUT is an empty folder; names that are close to them are not."""
         model = models.llama()
         make_checkpoints.write(self.source, model)
-        left_out = (".rowscale-journal", ".rowscale-lock", "config.json.rowscale-part", "sub/x.rowscale-part")
-        copied = ("config.json.part", "model.safetensors.part", "rowscale.json.part", "sub/.rowscale-lock")
+        left_out = (".rowscale-journal", ".rowscale-lock", ".rowscale-part")
+        copied = ("config.json.rowscale-part", "rowscale.json.part", "sub/.rowscale-lock", "sub/.rowscale-part")
         (self.source / "sub").mkdir(exist_ok=True)
         for name in (*left_out, *copied):
             (self.source / name).write_text(f"text of {name}")
@@ -173,6 +173,33 @@ class Folder(Case):
                 self.assertEqual(got.get(name), f"text of {name}".encode(), name)
             self.assertEqual(json.loads(got["config.json"])["model_type"], "llama")
             self.assert_tensors(expected.tensors(model, "fp8-dynamic", "compressed-tensors"), out)
+
+    def test_names_as_long_as_the_file_system_allows(self):
+        """A file that is being written has a name that does not grow with its own."""
+        make_checkpoints.write(self.source, models.llama(), {})
+        longest = os.pathconf(self.folder, "PC_NAME_MAX")
+        names = ("n" * longest, "d" * longest + "/" + "m" * longest, "s" * (longest - 12) + ".safetensors")
+        for name in names[:2]:
+            (self.source / name).parent.mkdir(exist_ok=True)
+            (self.source / name).write_text("text")
+        (self.source / "model.safetensors").rename(self.source / names[2])
+        self.convert("--scheme", "fp8-dynamic")
+        got = files_of(self.out)
+        self.assertEqual([got.get(name) for name in names[:2]], [b"text"] * 2)
+        self.assertIn(names[2], got)
+
+    def test_paths_too_long_are_refused_before_work(self):
+        model, deep = models.llama(), self.folder
+        make_checkpoints.write(self.source, model, {})
+        while len(str(deep)) < 4000:
+            deep /= "d" * min(200, 4000 - len(str(deep)))
+        for name in range(len(str(self.folder)) + 1, 4001, 1000):
+            os.makedirs(str(deep)[:name].rstrip("/"), exist_ok=True)
+        os.makedirs(deep, exist_ok=True)
+        (self.source / ("x" * 120)).write_text("text")
+        done = self.convert("--scheme", "fp8-dynamic", out=deep / "o", code=2)
+        self.assertIn("expected paths of fewer than 4096 bytes", done.stderr)
+        self.assertEqual(os.listdir(deep), [])
 
     def test_index_sums_the_payload(self):
         make_checkpoints.write(self.source, models.llama(shards=3))
@@ -220,6 +247,88 @@ class Folder(Case):
         for file in self.out.glob("*.safetensors"):
             names = set(folder.Shard(file))
             self.assertEqual("model.embed_tokens.weight" in names, file.name.startswith("model-00001"))
+
+
+class Cards(Case):
+    """--card: README.md says what the model is, and nothing of the original is lost."""
+
+    def card(self, files):
+        make_checkpoints.write(self.source, models.llama(), files)
+        self.convert("--scheme", "fp8-dynamic", "--card")
+        record = json.loads((self.out / "rowscale.json").read_text())
+        self.assertIn("README.md", [file["name"] for file in record["files"]])
+        _, front, text = (self.out / "README.md").read_text().split("---\n", 2)
+        return front.splitlines(), text
+
+    def test_what_is_taken_over(self):
+        original = (
+            b"---\nlicense: other\nlicense_name: a-name\nbase_model:\n- owner/older\nlanguage:\n- de\n- en\n"
+            b"tags:\n- one\n  - two three\n- fp8\nmodel-index:\n- name: x\n---\n# Text\nlicense: mit\n"
+        )
+        front, text = self.card({"README.md": original})
+        self.assertEqual(
+            front,
+            [
+                "base_model: model",
+                "base_model_relation: quantized",
+                "license: other",
+                "license_name: a-name",
+                "language:",
+                "- de",
+                "- en",
+                "tags:",
+                "- one",
+                "- two three",
+                "- fp8",
+                "- compressed-tensors",
+                "- rowscale",
+            ],
+        )
+        self.assertIn("(README.base.md)", text)
+        self.assertIn("`fp8-dynamic`", text)
+        self.assertEqual((self.out / "README.base.md").read_bytes(), original)
+
+    def test_tags_in_one_line(self):
+        front, _ = self.card({"README.md": b"---\ntags: [one, two ]\nlicense: mit\n---\n"})
+        self.assertEqual(
+            front[2:], ["license: mit", "tags:", "- one", "- two", "- fp8", "- compressed-tensors", "- rowscale"]
+        )
+
+    def test_a_card_that_was_set_aside_before(self):
+        files = {"README.md": b"second", "README.base.md": b"first", "README.base-2.md": b"other"}
+        _, text = self.card(files)
+        self.assertIn("(README.base-3.md)", text)
+        got = files_of(self.out)
+        self.assertEqual(got["README.base.md"], b"first")
+        self.assertEqual(got["README.base-2.md"], b"other")
+        self.assertEqual(got["README.base-3.md"], b"second")
+
+    def test_without_a_card(self):
+        front, text = self.card({"README.base.md": b"kept"})
+        self.assertEqual(front[:2], ["base_model: model", "base_model_relation: quantized"])
+        self.assertNotIn("README.base", text)
+        self.assertEqual((self.out / "README.base.md").read_bytes(), b"kept")
+
+    def test_names_that_yaml_would_take_for_something_else(self):
+        self.source = self.folder / "null: # x"
+        front, _ = self.card({})
+        self.assertEqual(front[0], 'base_model: "null: # x"')
+
+    def test_the_name_in_the_hubs_cache(self):
+        self.source = make_checkpoints.hub_snapshot(self.folder, models.llama())
+        self.convert("--scheme", "fp8-dynamic", "--card")
+        self.assertIn("base_model: owner/name\n", (self.out / "README.md").read_text())
+
+    def test_cards_that_cannot_be_written_are_refused_before_work(self):
+        for files, code in (
+            ({"README.md/x": b""}, 2),
+            ({"README.md": b"version https://git-lfs.github.com/spec/v1\n"}, 3),
+        ):
+            shutil.rmtree(self.source, ignore_errors=True)
+            make_checkpoints.write(self.source, models.llama(), files)
+            done = self.convert("--scheme", "fp8-dynamic", "--card", code=code)
+            self.assertIn("README.md", done.stderr)
+            self.assertEqual(os.listdir(self.folder), ["model"])
 
 
 class Options(Case):
