@@ -1,11 +1,10 @@
 #include "checkpoint/convert.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "checkpoint/journal.hpp"
 #include "checkpoint/memory_budget.hpp"
 #include "checkpoint/model_card.hpp"
+#include "checkpoint/open_shards.hpp"
 #include "checkpoint/output_file.hpp"
 #include "checkpoint/output_texts.hpp"
 #include "checkpoint/pipeline.hpp"
@@ -35,6 +35,7 @@ class Converter {
         request_(request),
         listener_(*listener),
         target_(*model, request),
+        shards_(model),
         work_(plan, *model),
         budget_(make_budget(*model, plan, request.threads, request.max_memory)),
         pipeline_(budget_.workers, budget_.strips) {
@@ -73,7 +74,11 @@ class Converter {
   // What no run can continue.
   void discard() {
     journal_.reset();
-    target_.discard();
+    try {
+      target_.discard();
+    } catch (const Failure&) {  // what failed first is told; what is left is still known as ours
+      return;
+    }
   }
 
  private:
@@ -234,7 +239,7 @@ class Converter {
     Pipeline<Strip>::Stages stages;
     stages.read = [&](Strip* strip) {
       if (!schedule.next(&strip->task)) return false;
-      acquire(strip->task.weight ? strip->task.weight->source : strip->task.source);
+      shards_.acquire(strip->task.source_place().shard);
       work_.read(strip);
       return true;
     };
@@ -248,7 +253,7 @@ class Converter {
       return !stopped;
     };
     pipeline_.run(stages);
-    release_all();
+    shards_.release_all();
     if (stopped) {
       file->flush();
       journal_->flush();
@@ -277,6 +282,8 @@ class Converter {
         return put(layout, task.to, strip.in.data(), task.bytes, file);
       case TaskKind::widen_scales:
         return put(layout, task.to, strip.scales.data(), task.bytes * 4, file);
+      case TaskKind::dequantize:
+        return put(layout, task.to, strip.work.data(), task.bytes, file);
       case TaskKind::cast:
         break;
     }
@@ -332,34 +339,11 @@ class Converter {
         UnfinishedFile{name, tensor + 1, file->cursor(), file->prefix_hash(), tail->hex()});
   }
 
-  // Shards are open while they are read: a model may have more than a process may open.
-  void acquire(Place place) {
-    TensorFile& file = model_.shards()[place.shard];
-    if (file.descriptor() >= 0) return;
-    require_readable(file.acquire());
-    // A hint; without it the kernel reads ahead less.
-    posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    acquired_.insert(place.shard);
-  }
-
-  void release_all() {
-    for (const uint32_t shard : acquired_) {
-      require_readable(model_.shards()[shard].check_unchanged());
-      model_.shards()[shard].release();
-    }
-    acquired_.clear();
-  }
-
   std::vector<float> read_scales(const TensorPlan& weight) {
     const std::string_view name = model_.entry(weight.source).name;
     const auto scale = find_scale(model_, name);
     if (!scale) refuse_input("tensor {}: its scales are gone", shown(name));  // the plan had them
-    acquire(scale->place);
-    const TensorEntry& entry = model_.entry(scale->place);
-    std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
-    require_readable(
-        model_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
-    return widened_scales(entry, bytes.data());
+    return widened_scales(model_.entry(scale->place), shards_.acquire(scale->place.shard));
   }
 
   void copy_side_file(const std::string& from, const std::string& to) {
@@ -375,30 +359,50 @@ class Converter {
     finish_file(&file, to);
   }
 
-  void write_text(const std::string& name, const std::string& text) {
-    OutputFile file(target_.in_work(name), target_.part_path(), static_cast<int64_t>(text.size()));
-    file.append(text);
+  using Sink = std::function<void(std::string_view)>;
+  // A small file of the output: `write` gives its text in pieces, each time the same.
+  struct Text {
+    std::string name;
+    std::function<void(const Sink&)> write;
+  };
+
+  static Text text_of(const std::string& name, std::string text) {
+    return {name, [text = std::move(text)](const Sink& sink) { sink(text); }};
+  }
+
+  static FinishedFile described(const Text& text) {
+    FinishedFile out{text.name, 0, {}};
+    Sha256 hash;
+    text.write([&](std::string_view piece) {
+      hash.update(piece.data(), piece.size());
+      out.bytes += static_cast<int64_t>(piece.size());
+    });
+    out.sha256 = hash.hex();
+    return out;
+  }
+
+  void write_text(const Text& text) {
+    OutputFile file(target_.in_work(text.name), target_.part_path(), 0);
+    text.write([&](std::string_view piece) { file.append(piece); });
     const int64_t bytes = file.cursor();
     const std::string hash = file.finish();
-    listener_.finished(name, bytes, hash);
+    listener_.finished(text.name, bytes, hash);
   }
 
   void write_texts() {
-    std::vector<std::pair<std::string, std::string>> texts;
+    const Text config = text_of(kConfigName, config_text(model_, plan_));
+    const Text index = {model_.index_name(),
+                        [this](const Sink& sink) { write_index(model_, plan_, sink); }};
+    finished_.push_back(described(config));
+    if (model_.has_index()) finished_.push_back(described(index));
     if (writes_card()) {
-      texts.emplace_back(kCardName, model_card(model_, plan_));
+      const Text card = text_of(kCardName, model_card(model_, plan_));
+      finished_.push_back(described(card));
+      write_text(card);
     }
-    const std::string config = config_text(model_, plan_);
-    const std::string index = model_.has_index() ? index_text(model_, plan_) : std::string();
-    for (const auto& [name, text] : texts) write_text(name, text);
-    if (model_.has_index()) texts.emplace_back(model_.index_name(), index);
-    texts.emplace_back(kConfigName, config);
-    for (const auto& [name, text] : texts) {
-      finished_.push_back({name, static_cast<int64_t>(text.size()), hash_of(text)});
-    }
-    write_text(kRecordName, record_text(model_, plan_, finished_));
-    if (model_.has_index()) write_text(model_.index_name(), index);
-    write_text(kConfigName, config);
+    write_text(text_of(kRecordName, record_text(model_, plan_, finished_)));
+    if (model_.has_index()) write_text(index);
+    write_text(config);
   }
 
   static constexpr int64_t kPiece = 1 << 20;
@@ -408,13 +412,13 @@ class Converter {
   const ConvertRequest& request_;
   Listener& listener_;
   TargetFolder target_;
+  OpenShards shards_;
   StripWork work_;
   MemoryBudget budget_;
   Pipeline<Strip> pipeline_;
   std::unique_ptr<Journal> journal_;
   std::vector<FinishedFile> finished_;
   GroupAmaxes groups_;
-  std::set<uint32_t> acquired_;
   int64_t done_bytes_ = 0;
 };
 

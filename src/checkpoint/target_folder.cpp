@@ -237,6 +237,11 @@ void TargetFolder::begin() {
   }
   lock();
   is_resumed_ = has_journal(work_);
+  if (place_ == Place::published) {
+    if (is_resumed_) return;
+    remove_file(fs::path(work_) / kLockName);  // which lock() has made anew
+    refuse_usage("OUT: another run has just written {}", out_);
+  }
   if (is_resumed_ && unfinished_ == Unfinished::refuse) {
     if (existing_ == Existing::refuse) {
       refuse_usage("{} holds an unfinished conversion: --resume continues it, --force starts anew",

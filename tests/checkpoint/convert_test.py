@@ -124,6 +124,25 @@ class Folder(Case):
         self.assertEqual(member.sub("", text, 1), member.sub("", after, 1))
         self.assertEqual(json.loads(after)["quantization_config"]["quant_method"], "compressed-tensors")
 
+    def test_config_of_the_language_model(self):
+        """Readers look in one place or the other: both get the new member, and no other byte changes."""
+        model = block_fp8.deepseek_fp8()
+        language = {"model_type": "deepseek_v3", "hidden_size": 256}
+        language["quantization_config"] = model.config.pop("quantization_config")
+        model.config["text_config"] = language
+        before = model.text()
+        make_checkpoints.write(self.source, model)
+        self.convert("--scheme", "fp8-block")
+        after = (self.out / "config.json").read_text()
+        config = json.loads(after)
+        self.assertEqual(config["quantization_config"]["quant_method"], "compressed-tensors")
+        self.assertEqual(config["quantization_config"], config["text_config"]["quantization_config"])
+        inside = re.compile(r'"quantization_config": \{.*?\n    \}', re.DOTALL)
+        at_the_end = re.compile(r',\n  "quantization_config": \{.*?\n  \}', re.DOTALL)
+        self.assertEqual(inside.sub("", before, 1), at_the_end.sub("", inside.sub("", after, 1), 1))
+        done = run("verify", self.out)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_side_files(self):
         make_checkpoints.write(self.source, models.llama(shards=2))
         (self.source / "stray.safetensors").write_bytes(b"not in the index")
@@ -262,7 +281,8 @@ class Cards(Case):
 
     def test_what_is_taken_over(self):
         original = (
-            b"---\nlicense: other\nlicense_name: a-name\nbase_model:\n- owner/older\nlanguage:\n- de\n- en\n"
+            b"---\nlicense: other\nlicense_name: a-name\nbase_model:\n- owner/older\n"
+            b"language:\n- de\n- en\n"
             b"tags:\n- one\n  - two three\n- fp8\nmodel-index:\n- name: x\n---\n# Text\nlicense: mit\n"
         )
         front, text = self.card({"README.md": original})
@@ -291,7 +311,8 @@ class Cards(Case):
     def test_tags_in_one_line(self):
         front, _ = self.card({"README.md": b"---\ntags: [one, two ]\nlicense: mit\n---\n"})
         self.assertEqual(
-            front[2:], ["license: mit", "tags:", "- one", "- two", "- fp8", "- compressed-tensors", "- rowscale"]
+            front[2:],
+            ["license: mit", "tags:", "- one", "- two", "- fp8", "- compressed-tensors", "- rowscale"],
         )
 
     def test_a_card_that_was_set_aside_before(self):
@@ -345,6 +366,49 @@ class Options(Case):
         config = json.loads((self.out / "config.json").read_text())
         self.assertEqual(set(config["quantization_config"]["ignore"]), expected.ignored(model))
 
+    def test_ignore_of_weights_in_fp8(self):
+        """They come out in the model's dtype: code * scale, rounded once."""
+        left = ("model.layers.0.mlp.down_proj", "model.layers.1.self_attn.o_proj")
+        for encoding in ("f32", "ue8m0"):
+            model = block_fp8.deepseek_fp8(encoding)
+            shutil.rmtree(self.source, ignore_errors=True)
+            make_checkpoints.write(self.source, model)
+            source = {t.name: t.make for t in model.tensors}
+            for scheme in SCHEMES:
+                for memory in ("512M", "48M"):
+                    out = self.folder / f"{encoding}-{scheme}-{memory}"
+                    options = ("--ignore", left[0], "--ignore", "re:.*1.self_attn.o_proj$")
+                    done = self.convert("--scheme", scheme, *options, "--max-memory", memory, out=out)
+                    wanted = expected.tensors(model, scheme, "compressed-tensors")
+                    for name in left:
+                        del wanted[f"{name}.weight_scale"]
+                        codes, scales = source[f"{name}.weight"](), source[f"{name}.weight_scale_inv"]()
+                        wanted[f"{name}.weight"] = block_fp8.dequantized(codes, scales)
+                    self.assert_tensors(wanted, out)
+                    ignore = json.loads((out / "config.json").read_text())["quantization_config"]["ignore"]
+                    self.assertLessEqual(set(left), set(ignore))
+                    self.assertIn("left alone by --ignore", done.stdout)
+                    done = run("verify", out, "--against", self.source)
+                    self.assertEqual(done.returncode, 0, done.stdout)
+            done = self.convert("--scheme", "fp8-block", "--dry-run", *options, out=self.folder / "x")
+            self.assertRegex(done.stdout, r'0.mlp.down_proj.weight" .*dequantize: left alone by --ignore')
+
+    def test_ignore_of_a_weight_in_fp8_that_holds_nan(self):
+        model = block_fp8.deepseek_fp8()
+        for t in model.tensors:
+            if t.name == "model.layers.0.mlp.down_proj.weight":
+
+                def make(make=t.make):
+                    array = make().copy()
+                    array.view(np.uint8)[200, 300] = 0x7F
+                    return array
+
+                t.make = make
+        make_checkpoints.write(self.source, model)
+        done = self.convert("--scheme", "fp8-block", "--ignore", "model.layers.0.mlp.down_proj", code=3)
+        self.assertIn("row 200, column 300", done.stderr)
+        self.assertEqual(os.listdir(self.folder), ["model"])
+
     def test_bad_patterns(self):
         make_checkpoints.write(self.source, models.llama())
         for pattern in ("model.layers.9.mlp.down_proj", "re:(", "re:.*mlp.gate", "re:.*q_proj$"):
@@ -355,17 +419,45 @@ class Options(Case):
     def test_unknown_stack_is_reported(self):
         make_checkpoints.write(self.source, make_checkpoints.CONVERTIBLE["unknown_stack"]())
         done = self.convert("--scheme", "fp8-dynamic")
-        self.assertRegex(done.stdout, r"experts stacked in a way that is not known .* \d+\.\d %")
+        self.assertRegex(done.stdout, r"stacked experts, which are not taken apart .* \d+\.\d %")
+        self.assertIn("% of the weight bytes are experts stacked in one tensor", done.stderr)
         self.convert("--scheme", "fp8-dynamic", "--strict", out=self.folder / "strict", code=1)
 
     def test_experts_that_vllm_refuses_are_warned_of(self):
-        for kind, experts in (("mixtral", 24), ("gpt_oss", 18), ("llama", 0)):
+        for kind, experts in (("mixtral", 24), ("llama4", 18), ("llama", 0)):
             source = self.folder / kind
             make_checkpoints.write(source, make_checkpoints.CONVERTIBLE[kind]())
             for scheme in ("fp8-dynamic", "fp8-tensor"):
                 done = self.convert("--scheme", scheme, "--dry-run", source=source)
                 warned = re.findall(r"(\d+) weights are experts", done.stderr)
                 self.assertEqual(warned, [str(experts)] if experts and scheme == "fp8-tensor" else [])
+
+    def test_without_a_working_directory(self):
+        make_checkpoints.write(self.source, models.llama())
+        gone = self.folder / "gone"
+        command = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+
+        def start(code, *arguments):
+            gone.mkdir()
+            done = subprocess.run(
+                ["sh", "-c", command, "sh", gone, ROWSCALE, *map(str, arguments)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, code, done.stderr)
+            return done.stderr
+
+        scheme = ("--scheme", "fp8-dynamic")
+        said = start(3, "quantize", "model", self.out, *scheme)
+        self.assertIn("model: expected an absolute path: the working directory is gone", said)
+        said = start(2, "quantize", self.source, "out", *scheme)
+        self.assertIn("OUT: expected an absolute path, got out: the working directory is gone", said)
+        self.assertIn("the working directory is gone", start(3, "inspect", "model"))
+        self.assertIn("the working directory is gone", start(3, "verify", "out"))
+        start(0, "quantize", self.source, self.out, *scheme)
+        start(0, "verify", self.out, "--against", self.source)
+        self.assert_tensors(expected.tensors(models.llama(), "fp8-dynamic", "compressed-tensors"))
 
     def test_wrong_arguments(self):
         make_checkpoints.write(self.source, models.llama())

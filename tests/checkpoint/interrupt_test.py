@@ -69,7 +69,9 @@ class Kills(Case):
                 self.assertFalse(self.out.exists())
                 command = said.strip().splitlines()[-1].partition("To continue: ")[2].split()
                 self.assertEqual(command[:2], ["rowscale", "quantize"])
-                again = subprocess.run([self.rowscale, *command[1:]], capture_output=True, text=True, check=False)
+                again = subprocess.run(
+                    [self.rowscale, *command[1:]], capture_output=True, text=True, check=False
+                )
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assert_complete(source, "fp8-block")
                 shutil.rmtree(self.out)
@@ -248,7 +250,8 @@ class Room(Case):
             if mounted.returncode != 0:
                 self.skipTest("no file system can be mounted in a namespace of its own here")
             done = subprocess.run(
-                ["unshare", "-rm", "sh", "-c", script, "sh", sys.executable, "-B", __file__, self.rowscale, test],
+                ["unshare", "-rm", "sh", "-c", script, "sh"]
+                + [sys.executable, "-B", __file__, self.rowscale, test],
                 env={**os.environ, "ROWSCALE_SMALL_DISK": str(disk)},
                 capture_output=True,
                 text=True,

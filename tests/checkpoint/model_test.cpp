@@ -87,6 +87,8 @@ TEST(Model, RefusesWhatAnIndexMayNotSay) {
   expect_refused(folder.path(), "expected a file name, got an array");
   with_map(R"({"a":{"b":"m.safetensors"}})");
   expect_refused(folder.path(), "expected a file name, got an object");
+  with_map("{\"" + std::string(4097, 'n') + R"(":"m.safetensors"})");
+  expect_refused(folder.path(), "expected a name of at most 4096 bytes, got 4097");
   with_map("{}");
   expect_refused(folder.path(), "names no tensor");
   write_bytes(folder / "model.safetensors.index.json", R"({"metadata":{}})");

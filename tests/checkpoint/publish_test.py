@@ -45,7 +45,12 @@ def tiny(poison=False):
     return model
 
 
-SIDE_FILES = {"tokenizer.json": b"{}", "a/deep/file": b"text", "a/b/c": b"", "README.md": b"---\nlicense: mit\n"}
+SIDE_FILES = {
+    "tokenizer.json": b"{}",
+    "a/deep/file": b"text",
+    "a/b/c": b"",
+    "README.md": b"---\nlicense: mit\n",
+}
 
 
 class Steps(Case):
@@ -171,7 +176,11 @@ class Steps(Case):
 
     def test_a_resumed_run_is_killed_too(self):
         draw = random.Random(3)
-        for prepare, options in ((lambda: None, ()), (self.out.mkdir, ()), (self.prepare_replaced, ("--force",))):
+        for prepare, options in (
+            (lambda: None, ()),
+            (self.out.mkdir, ()),
+            (self.prepare_replaced, ("--force",)),
+        ):
             for _ in range(12):
                 shutil.rmtree(self.folder)
                 self.folder.mkdir()
