@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -71,23 +72,32 @@ void print_scales(const ScaleStatistics& scales) {
 }
 
 void print_groups(const Inspection& inspection) {
-  Table table({{"tensor", false}, {"dtype", false}, {"shape", false}, {"count"}, {"bytes"}});
-  for (const checkpoint::TensorGroup& group : inspection.groups) {
-    table.add({group.name, checkpoint::to_string(group.type), checkpoint::shape_text(group.shape),
+  write_table(
+      {{"tensor", false}, {"dtype", false}, {"shape", false}, {"count"}, {"bytes"}},
+      [&](const std::function<void(const Row&)>& row) {
+        for (const checkpoint::TensorGroup& group : inspection.groups) {
+          row({group.name, checkpoint::to_string(group.type), checkpoint::shape_text(group.shape),
                grouped(group.tensors), grouped(group.bytes)});
-  }
-  fmt::print("{}", table.text());
+        }
+      },
+      print);
+  if (inspection.ungrouped_tensors == 0) return;
+  fmt::print("and {} tensors more: --tensors prints every one\n",
+             grouped(inspection.ungrouped_tensors));
 }
 
 void print_tensors(const Model& model) {
-  Table table({{"tensor", false}, {"dtype", false}, {"shape", false}, {"bytes"}, {"file", false}});
-  for (const checkpoint::Place place : model.tensors()) {
-    const checkpoint::TensorEntry& entry = model.entry(place);
-    table.add({std::string(entry.name), checkpoint::to_string(entry.type),
+  write_table(
+      {{"tensor", false}, {"dtype", false}, {"shape", false}, {"bytes"}, {"file", false}},
+      [&](const std::function<void(const Row&)>& row) {
+        for (const checkpoint::Place place : model.tensors()) {
+          const checkpoint::TensorEntry& entry = model.entry(place);
+          row({std::string(entry.name), checkpoint::to_string(entry.type),
                checkpoint::shape_text(entry.shape), grouped(entry.bytes()),
                model.shard_name(place.shard)});
-  }
-  fmt::print("{}", table.text());
+        }
+      },
+      print);
 }
 
 void print_text(const Model& model, const Inspection& inspection, Listing listing) {

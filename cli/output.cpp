@@ -11,24 +11,44 @@
 
 namespace rowscale::cli {
 
-std::string Table::text() const {
+void write_table(const std::vector<Column>& columns, const EachRow& rows, const Sink& sink) {
+  constexpr size_t kWidest = 200;
   std::vector<size_t> widths;
-  widths.reserve(columns_.size());
-  for (const Column& column : columns_) widths.push_back(column.title.size());
-  for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  const auto append = [&](size_t i, const std::string& cell) {
-    const auto* form = columns_[i].number ? "{:>{}}" : "{:<{}}";
-    out += fmt::format(fmt::runtime(form), cell, widths[i]);
-    out += i + 1 < columns_.size() ? "  " : "\n";
+  widths.reserve(columns.size());
+  for (const Column& column : columns) widths.push_back(column.title.size());
+  rows([&](const Row& row) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], std::min(row[i].size(), kWidest));
+    }
+  });
+  const auto write = [&](const Row& row) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const auto* form = columns[i].number ? "{:>{}}" : "{:<{}}";
+      line += fmt::format(fmt::runtime(form), row[i], widths[i]);
+      line += i + 1 < columns.size() ? "  " : "\n";
+    }
+    sink(line);
   };
-  for (size_t i = 0; i < columns_.size(); ++i) append(i, columns_[i].title);
-  for (size_t i = 0; i < columns_.size(); ++i) append(i, std::string(widths[i], '-'));
-  for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) append(i, row[i]);
+  Row titles;
+  Row rules;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    titles.push_back(columns[i].title);
+    rules.emplace_back(widths[i], '-');
   }
+  write(titles);
+  write(rules);
+  rows(write);
+}
+
+std::string Table::text() const {
+  std::string out;
+  write_table(
+      columns_,
+      [this](const std::function<void(const Row&)>& row) {
+        for (const Row& one : rows_) row(one);
+      },
+      [&out](std::string_view text) { out += text; });
   return out;
 }
 
@@ -52,6 +72,12 @@ std::string grouped(long long number) {
   const size_t first = number < 0 ? 1 : 0;
   for (size_t i = digits.size(); i > first + 3; i -= 3) digits.insert(i - 3, 1, ',');
   return digits;
+}
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+    throw Failure(ExitCode::output, "stdout cannot be written");
+  }
 }
 
 void write_file(const std::string& path, std::string_view text) {

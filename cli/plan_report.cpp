@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "json_lines.hpp"
-#include "output.hpp"
 
 namespace rowscale::cli {
 namespace {
@@ -32,21 +32,25 @@ std::string what_text(const TensorPlan& tensor, size_t outputs) {
   return fmt::format("{}{}: {}", action, parts, to_string(tensor.reason));
 }
 
-void add_tensors(const Model& model, const Plan& plan, std::string* out) {
-  Table table({{"tensor", false},
-               {"dtype", false},
-               {"shape", false},
-               {"bytes before"},
-               {"after"},
-               {"what and why", false}});
-  for (const TensorPlan& tensor : plan.tensors) {
-    const TensorEntry& entry = model.entry(tensor.source);
-    const auto outputs = outputs_of(plan, model, tensor);
-    table.add({checkpoint::shown(entry.name), to_string(entry.type),
+void write_tensors(const Model& model, const Plan& plan, const Sink& sink) {
+  write_table(
+      {{"tensor", false},
+       {"dtype", false},
+       {"shape", false},
+       {"bytes before"},
+       {"after"},
+       {"what and why", false}},
+      [&](const std::function<void(const Row&)>& row) {
+        for (const TensorPlan& tensor : plan.tensors) {
+          const TensorEntry& entry = model.entry(tensor.source);
+          const auto outputs = outputs_of(plan, model, tensor);
+          row({checkpoint::shown(entry.name), to_string(entry.type),
                fmt::format("[{}]", fmt::join(entry.shape, ", ")), grouped(entry.bytes()),
                grouped(bytes_of(outputs)), what_text(tensor, outputs.size())});
-  }
-  *out += table.text() + "\n";
+        }
+      },
+      sink);
+  sink("\n");
 }
 
 void add_side_files(const Model& model, std::string* out) {
@@ -87,9 +91,9 @@ std::string size_text(int64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, kUnits[unit]);
 }
 
-std::string plan_text(const Model& model, const Plan& plan, PlanDetail detail) {
+void write_plan(const Model& model, const Plan& plan, PlanDetail detail, const Sink& sink) {
   std::string out;
-  if (detail == PlanDetail::every_tensor) add_tensors(model, plan, &out);
+  if (detail == PlanDetail::every_tensor) write_tensors(model, plan, sink);
   Table table({{"why", false}, {"tensors"}, {"bytes"}, {"share"}});
   for (const Reason reason : reasons_of(plan)) {
     const auto& total = plan.by_reason[static_cast<size_t>(reason)];
@@ -104,7 +108,7 @@ std::string plan_text(const Model& model, const Plan& plan, PlanDetail detail) {
       to_string(plan.request.scheme), to_string(plan.request.numerics),
       fmt::format("{:.1f} %", 100.0 * plan.share_quantized()), size_text(plan.source_bytes),
       size_text(plan.output_bytes), size_text(plan.side_bytes));
-  return out;
+  sink(out);
 }
 
 std::string shortfall_text(const Plan& plan) {
@@ -121,8 +125,7 @@ std::string shortfall_text(const Plan& plan) {
   return out;
 }
 
-std::string plan_json(const Model& model, const Plan& plan, PlanDetail detail) {
-  std::string out;
+void write_plan_json(const Model& model, const Plan& plan, PlanDetail detail, const Sink& sink) {
   if (detail == PlanDetail::every_tensor) {
     for (const TensorPlan& tensor : plan.tensors) {
       const TensorEntry& entry = model.entry(tensor.source);
@@ -136,7 +139,7 @@ std::string plan_json(const Model& model, const Plan& plan, PlanDetail detail) {
       line["reason"] = code_of(tensor.reason);
       line["bytes_before"] = entry.bytes();
       line["bytes_after"] = bytes_of(outputs);
-      out += dump(line) + "\n";
+      sink(dump(line) + "\n");
     }
   }
   for (const checkpoint::SideFile& file : model.side_files()) {
@@ -144,12 +147,12 @@ std::string plan_json(const Model& model, const Plan& plan, PlanDetail detail) {
     nlohmann::ordered_json line = json_line("left_out");
     line["name"] = file.name;
     line["reason"] = file.reason;
-    out += dump(line) + "\n";
+    sink(dump(line) + "\n");
   }
   for (const std::string& warning : plan.warnings) {
     nlohmann::ordered_json line = json_line("warning");
     line["message"] = warning;
-    out += dump(line) + "\n";
+    sink(dump(line) + "\n");
   }
   nlohmann::ordered_json line = json_line("plan");
   line["scheme"] = std::string(to_string(plan.request.scheme));
@@ -165,7 +168,7 @@ std::string plan_json(const Model& model, const Plan& plan, PlanDetail detail) {
     line["reasons"][code_of(reason)] = {{"tensors", total.tensors}, {"bytes", total.bytes}};
   }
   line["ignore"] = plan.ignore;
-  return out + dump(line) + "\n";
+  sink(dump(line) + "\n");
 }
 
 }  // namespace rowscale::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "checkpoint/plan.hpp"
+#include "output.hpp"
 
 namespace rowscale::cli {
 
@@ -12,16 +13,16 @@ enum class PlanDetail {
   every_tensor
 };
 
-// Ends with the warnings' count, the sizes and the share that is quantized.
-std::string plan_text(const checkpoint::Model& model, const checkpoint::Plan& plan,
-                      PlanDetail detail);
+// Ends with the sizes and the share that is quantized. In pieces: a plan may have a million lines.
+void write_plan(const checkpoint::Model& model, const checkpoint::Plan& plan, PlanDetail detail,
+                const Sink& sink);
 
 // The lines that say why less than half is quantized; empty where it is not so.
 std::string shortfall_text(const checkpoint::Plan& plan);
 
 // One JSON object a line: docs/converting.md.
-std::string plan_json(const checkpoint::Model& model, const checkpoint::Plan& plan,
-                      PlanDetail detail);
+void write_plan_json(const checkpoint::Model& model, const checkpoint::Plan& plan,
+                     PlanDetail detail, const Sink& sink);
 
 // "1.5 GB": powers of 1000, three digits.
 std::string size_text(int64_t bytes);

@@ -18,6 +18,7 @@
 #include "commands.hpp"
 #include "failure.hpp"
 #include "json_lines.hpp"
+#include "output.hpp"
 #include "plan_report.hpp"
 #include "progress.hpp"
 #include "stop_signal.hpp"
@@ -57,12 +58,6 @@ Enum named(std::span<const std::string_view> list, const std::string& name) {
   return static_cast<Enum>(std::find(list.begin(), list.end(), name) - list.begin());
 }
 
-void print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-    throw Failure(ExitCode::output, "stdout cannot be written");
-  }
-}
-
 // The command that continues this one, as a shell takes it.
 std::string resume_command(const Arguments& args) {
   const auto quoted = [](const std::string& text) {
@@ -90,9 +85,9 @@ std::string resume_command(const Arguments& args) {
 void say_plan(const checkpoint::Model& model, const checkpoint::Plan& plan, const Arguments& args) {
   const PlanDetail detail = args.dry_run ? PlanDetail::every_tensor : PlanDetail::summary;
   if (args.json) {
-    print(plan_json(model, plan, detail));
+    write_plan_json(model, plan, detail, print);
   } else if (args.dry_run || !args.quiet) {
-    print(plan_text(model, plan, detail));
+    write_plan(model, plan, detail, print);
   }
   for (const std::string& warning : plan.warnings) {
     std::fprintf(stderr, "rowscale: warning: %s\n", warning.c_str());

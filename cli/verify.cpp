@@ -151,7 +151,12 @@ VerifyReport verify(const VerifyOptions& options) {
 void run(const VerifyOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.out, ignored)) {
-    throw Failure(ExitCode::input, options.out + ": expected the folder of a model");
+    std::error_code error;
+    const std::filesystem::path whole = std::filesystem::absolute(options.out, error);
+    throw Failure(
+        ExitCode::input,
+        options.out + (error ? ": expected an absolute path: the working directory is gone"
+                             : ": expected the folder of a model"));
   }
   const VerifyReport report = verify(options);
   if (options.json) {

@@ -19,29 +19,11 @@ namespace {
 // where a conversion's has 10; and there is the result's header beside the source's.
 constexpr int64_t kStripShare = 2;
 
-// All shards of a model open, until it dies.
-class Acquired {
- public:
-  explicit Acquired(Model* model) : model_(*model) {
-    for (TensorFile& file : model_.shards()) require_readable(file.acquire());
-  }
-  Acquired(const Acquired&) = delete;
-  Acquired(Acquired&&) = delete;
-  Acquired& operator=(const Acquired&) = delete;
-  Acquired& operator=(Acquired&&) = delete;
-  ~Acquired() {
-    for (TensorFile& file : model_.shards()) file.release();
-  }
-
- private:
-  Model& model_;
-};
-
 class Comparer {
  public:
-  Comparer(const Model& model, const Model& source, const Plan& plan, const MemoryBudget& budget)
-      : model_(model),
-        source_(source),
+  Comparer(Model* model, Model* source, const Plan& plan, const MemoryBudget& budget)
+      : model_(*model),
+        source_(*source),
         plan_(plan),
         budget_(budget),
         comparer_(plan, source, model) {}
@@ -68,41 +50,31 @@ class Comparer {
  private:
   void run_shard(uint32_t shard, Pipeline<ComparedStrip>* pipeline) {
     const ShardLayout layout(plan_, source_, shard);
-    StripSchedule schedule(plan_, source_, layout, shard, 0, budget_.strip_elements / kStripShare,
-                           &groups_,
-                           [this](const TensorPlan& tensor) { return read_scales(tensor); });
+    StripSchedule schedule(
+        plan_, source_, layout, shard, 0, budget_.strip_elements / kStripShare, &groups_,
+        [this](const TensorPlan& tensor) { return comparer_.read_scales(tensor); });
     Pipeline<ComparedStrip>::Stages stages;
     stages.read = [&](ComparedStrip* strip) {
       if (!schedule.next(&strip->strip.task)) return false;
-      comparer_.read(strip);
+      comparer_.read(strip, plan_.tensors[plan_.shard_begin[shard] + strip->strip.task.tensor]);
       return true;
     };
     stages.work = [&](ComparedStrip* strip) {
-      const TensorPlan& tensor = plan_.tensors[plan_.shard_begin[shard] + strip->strip.task.tensor];
-      comparer_.compare(strip, tensor, [pipeline] { return pipeline->is_stopping(); });
+      comparer_.compare(strip, [pipeline] { return pipeline->is_stopping(); });
     };
     stages.write = [&](ComparedStrip* strip) {
       add(*strip);
       return true;
     };
     pipeline->run(stages);
-  }
-
-  std::vector<float> read_scales(const TensorPlan& tensor) const {
-    const std::optional<ScaleTensor> scale = find_scale(source_, source_.entry(tensor.source).name);
-    if (!scale) refuse_input("{}: has no scale", shown(source_.entry(tensor.source).name));
-    const TensorEntry& entry = source_.entry(scale->place);
-    std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
-    require_readable(
-        source_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
-    return widened_scales(entry, bytes.data());
+    comparer_.release_all();
   }
 
   // In the order of the strips.
   void add(const ComparedStrip& strip) {
     if (strip.name.empty()) return;
     const bool is_cast = strip.strip.task.kind == TaskKind::cast;
-    const bool is_new = seen_.insert(strip.name).second;
+    const bool is_new = strip.name != std::exchange(last_name_, strip.name);
     if (!is_cast && is_new) copies_.add_item();
     if (!strip.problem.empty() && faulty_.insert(strip.name).second) {
       (is_cast ? weights_ : copies_).add_problem(strip.name + ": " + strip.problem);
@@ -117,16 +89,19 @@ class Comparer {
   }
 
   void check_names() {
-    std::set<std::string> wanted;
+    std::vector<std::vector<bool>> wanted;  // by shard and index
+    wanted.reserve(model_.shards().size());
+    for (const TensorFile& file : model_.shards()) wanted.emplace_back(file.tensors().size());
     for (const TensorPlan& tensor : plan_.tensors) {
-      for (OutputTensor& out : outputs_of(plan_, source_, tensor)) {
-        wanted.insert(std::move(out.name));
+      for (const OutputTensor& out : outputs_of(plan_, source_, tensor)) {
+        names_.add_item();
+        if (const auto place = model_.find(out.name)) wanted[place->shard][place->index] = true;
       }
     }
-    names_.add_item(static_cast<int64_t>(wanted.size()));
     for (const Place place : model_.tensors()) {
-      const std::string name(model_.entry(place).name);
-      if (wanted.count(name) == 0) names_.add_problem(name + ": the source gives no such tensor");
+      if (wanted[place.shard][place.index]) continue;
+      names_.add_problem(
+          fmt::format("{}: the source gives no such tensor", model_.entry(place).name));
     }
   }
 
@@ -136,7 +111,7 @@ class Comparer {
   MemoryBudget budget_;
   StripComparer comparer_;
   GroupAmaxes groups_;
-  std::set<std::string> seen_;
+  std::string last_name_;  // the strips of a tensor come one behind the other
   std::set<std::string> faulty_;
   std::unordered_map<std::string, size_t> layer_of_;
   std::vector<LayerError> layers_;
@@ -149,9 +124,7 @@ class Comparer {
 
 Comparison compare(Model* model, Model* source, const Plan& plan, int threads, int64_t max_memory) {
   const MemoryBudget budget = make_budget(*source, plan, threads, max_memory);
-  const Acquired held(model);
-  const Acquired held_source(source);
-  return Comparer(*model, *source, plan, budget).run();
+  return Comparer(model, source, plan, budget).run();
 }
 
 }  // namespace rowscale::checkpoint

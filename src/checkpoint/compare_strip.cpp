@@ -8,6 +8,7 @@
 
 #include "checkpoint/element_reader.hpp"
 #include "checkpoint/failure.hpp"
+#include "checkpoint/scale_names.hpp"
 #include "numerics/fp8.hpp"
 
 namespace rowscale::checkpoint {
@@ -74,24 +75,46 @@ int64_t count_different(const std::byte* a, const std::byte* b, size_t bytes, si
 
 }  // namespace
 
-void StripComparer::compare(ComparedStrip* strip, const TensorPlan& tensor,
-                            const std::function<bool()>& stopping) const {
+void StripComparer::read(ComparedStrip* strip, const TensorPlan& tensor) {
   strip->name.clear();
   strip->problem.clear();
   strip->error = {};
-  work_.cast(&strip->strip, stopping);
+  source_shards_.acquire(strip->strip.task.source_place().shard);
+  work_.read(&strip->strip);
   switch (strip->strip.task.kind) {
     case TaskKind::copy:
     case TaskKind::widen_scales:
-      return compare_copy(strip, tensor);
+    case TaskKind::dequantize:
+      return read_copy(strip, tensor);
     case TaskKind::measure:
       return;
     case TaskKind::cast:
-      return compare_cast(strip);
+      return read_cast(strip);
   }
 }
 
-void StripComparer::compare_copy(ComparedStrip* strip, const TensorPlan& tensor) const {
+std::vector<float> StripComparer::read_scales(const TensorPlan& tensor) {
+  const std::optional<ScaleTensor> scale = find_scale(source_, source_.entry(tensor.source).name);
+  if (!scale) refuse_input("{}: has no scale", shown(source_.entry(tensor.source).name));
+  return widened_scales(source_.entry(scale->place), source_shards_.acquire(scale->place.shard));
+}
+
+void StripComparer::release_all() {
+  source_shards_.release_all();
+  result_shards_.release_all();
+}
+
+void StripComparer::compare(ComparedStrip* strip, const std::function<bool()>& stopping) const {
+  work_.cast(&strip->strip, stopping);
+  if (strip->name.empty() || !strip->problem.empty()) return;
+  if (strip->strip.task.kind == TaskKind::cast) {
+    compare_cast(strip);
+  } else {
+    compare_copy(strip);
+  }
+}
+
+void StripComparer::read_copy(ComparedStrip* strip, const TensorPlan& tensor) {
   const Task& task = strip->strip.task;
   const OutputTensor wanted = outputs_of(plan_, source_, tensor).front();
   strip->name = wanted.name;
@@ -107,14 +130,19 @@ void StripComparer::compare_copy(ComparedStrip* strip, const TensorPlan& tensor)
                     to_string(got.type), shape_text(got.shape));
     return;
   }
-  const bool is_widened = task.kind == TaskKind::widen_scales;
-  const int64_t growth = is_widened ? 4 : 1;
-  const std::byte* expected = (is_widened ? strip->strip.scales : strip->strip.in).data();
-  const int64_t bytes = task.bytes * growth;
-  strip->stored.resize(static_cast<size_t>(bytes));
-  require_readable(result_.shards()[place->shard].read(got.begin + task.begin * growth, bytes,
-                                                       strip->stored.data()));
-  if (std::memcmp(strip->stored.data(), expected, static_cast<size_t>(bytes)) != 0) {
+  const int64_t growth = task.kind == TaskKind::widen_scales ? 4 : 1;
+  strip->stored.resize(static_cast<size_t>(task.bytes * growth));
+  require_readable(
+      result_shards_.acquire(place->shard)
+          .read(got.begin + task.begin * growth, task.bytes * growth, strip->stored.data()));
+}
+
+void StripComparer::compare_copy(ComparedStrip* strip) {
+  const TaskKind kind = strip->strip.task.kind;
+  const HostBuffer& expected = kind == TaskKind::copy           ? strip->strip.in
+                               : kind == TaskKind::widen_scales ? strip->strip.scales
+                                                                : strip->strip.work;
+  if (std::memcmp(strip->stored.data(), expected.data(), strip->stored.size()) != 0) {
     strip->problem = "is not that of the source";
   }
 }
@@ -142,7 +170,7 @@ std::optional<StripComparer::Pair> StripComparer::find_pair(ComparedStrip* strip
   return Pair{*codes, *scales};
 }
 
-void StripComparer::compare_cast(ComparedStrip* strip) const {
+void StripComparer::read_cast(ComparedStrip* strip) {
   const Task& task = strip->strip.task;
   strip->name = task.weight->part.module + ".weight";
   strip->error.module = task.weight->part.module;
@@ -150,8 +178,11 @@ void StripComparer::compare_cast(ComparedStrip* strip) const {
   if (!pair) return;
   read_codes(strip, pair->codes);
   read_scales(strip, pair->scales);
-  const auto scale_bytes =
-      static_cast<size_t>(bits_per_element(scale_type(plan_, task.weight->stored)) / 8);
+}
+
+void StripComparer::compare_cast(ComparedStrip* strip) const {
+  const StoredType type = scale_type(plan_, strip->strip.task.weight->stored);
+  const auto scale_bytes = static_cast<size_t>(bits_per_element(type) / 8);
   strip->error.different_codes =
       count_different(strip->stored.data(), strip->strip.codes.data(), strip->stored.size(), 1);
   strip->error.different_scales =
@@ -160,9 +191,9 @@ void StripComparer::compare_cast(ComparedStrip* strip) const {
   add_errors(strip);
 }
 
-void StripComparer::read_codes(ComparedStrip* strip, Place place) const {
+void StripComparer::read_codes(ComparedStrip* strip, Place place) {
   const Task& task = strip->strip.task;
-  const TensorFile& file = result_.shards()[place.shard];
+  const TensorFile& file = result_shards_.acquire(place.shard);
   const int64_t all_columns = task.weight->part.columns;
   const int64_t begin = result_.entry(place).begin + task.row * all_columns + task.column;
   strip->stored.resize(static_cast<size_t>(task.rows * task.columns));
@@ -176,15 +207,16 @@ void StripComparer::read_codes(ComparedStrip* strip, Place place) const {
   }
 }
 
-void StripComparer::read_scales(ComparedStrip* strip, Place place) const {
+void StripComparer::read_scales(ComparedStrip* strip, Place place) {
   const ScaleRectangle at = scales_of(plan_, strip->strip.task);
   const TensorEntry& entry = result_.entry(place);
   const int64_t size = bits_per_element(entry.type) / 8;
   const int64_t row_bytes = at.columns * size;
+  const TensorFile& file = result_shards_.acquire(place.shard);
   strip->stored_scales.resize(static_cast<size_t>(at.rows * row_bytes));
   const auto read_row = [&](int64_t row, int64_t bytes, std::byte* to) {
     const int64_t first = row * at.width + at.column;
-    require_readable(result_.shards()[place.shard].read(entry.begin + first * size, bytes, to));
+    require_readable(file.read(entry.begin + first * size, bytes, to));
   };
   if (at.columns == at.width) {  // the rows lie one behind the other
     read_row(at.row, at.rows * row_bytes, strip->stored_scales.data());

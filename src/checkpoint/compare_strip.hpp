@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/layer_error.hpp"
+#include "checkpoint/open_shards.hpp"
 #include "checkpoint/strip.hpp"
 #include "checkpoint/strip_work.hpp"
 
@@ -26,30 +27,42 @@ struct ComparedStrip {
 
 class StripComparer {
  public:
-  // Both models' shards are acquired.
-  StripComparer(const Plan& plan, const Model& source, const Model& result)
-      : plan_(plan), source_(source), result_(result), work_(plan, source) {}
+  StripComparer(const Plan& plan, Model* source, Model* result)
+      : plan_(plan),
+        source_(*source),
+        result_(*result),
+        source_shards_(source),
+        result_shards_(result),
+        work_(plan, *source) {}
 
-  void read(ComparedStrip* strip) const { work_.read(&strip->strip); }
-  void compare(ComparedStrip* strip, const TensorPlan& tensor,
-               const std::function<bool()>& stopping) const;
+  // What the strip needs of both models. From one thread; throws Failure(input).
+  void read(ComparedStrip* strip, const TensorPlan& tensor);
+  std::vector<float> read_scales(const TensorPlan& tensor);  // of an FP8 weight of the source
+  // What was read, cast again and compared. From any thread.
+  void compare(ComparedStrip* strip, const std::function<bool()>& stopping) const;
+  // Throws Failure(input) where a file was changed while it was read.
+  void release_all();
 
  private:
-  void compare_copy(ComparedStrip* strip, const TensorPlan& tensor) const;
-  void compare_cast(ComparedStrip* strip) const;
+  void read_copy(ComparedStrip* strip, const TensorPlan& tensor);
+  void read_cast(ComparedStrip* strip);
   // Where the weight's codes and scales lie; empty: not there, or of another form.
   struct Pair {
     Place codes;
     Place scales;
   };
   std::optional<Pair> find_pair(ComparedStrip* strip, const Weight& weight) const;
-  void read_codes(ComparedStrip* strip, Place place) const;
-  void read_scales(ComparedStrip* strip, Place place) const;
+  void read_codes(ComparedStrip* strip, Place place);
+  void read_scales(ComparedStrip* strip, Place place);
+  static void compare_copy(ComparedStrip* strip);
+  void compare_cast(ComparedStrip* strip) const;
   void add_errors(ComparedStrip* strip) const;
 
   const Plan& plan_;
   const Model& source_;
   const Model& result_;
+  OpenShards source_shards_;
+  OpenShards result_shards_;
   StripWork work_;
 };
 

@@ -1,11 +1,10 @@
 #include "checkpoint/convert.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
-#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,10 +12,12 @@
 #include "checkpoint/journal.hpp"
 #include "checkpoint/memory_budget.hpp"
 #include "checkpoint/model_card.hpp"
+#include "checkpoint/open_shards.hpp"
 #include "checkpoint/output_file.hpp"
 #include "checkpoint/output_texts.hpp"
 #include "checkpoint/pipeline.hpp"
 #include "checkpoint/plain_file.hpp"
+#include "checkpoint/record.hpp"
 #include "checkpoint/shard_layout.hpp"
 #include "checkpoint/strip_schedule.hpp"
 #include "checkpoint/strip_work.hpp"
@@ -26,11 +27,6 @@
 namespace rowscale::checkpoint {
 namespace {
 
-constexpr const char* kReadme = "README.md";
-constexpr const char* kBaseReadme = "README.base.md";
-constexpr const char* kConfig = "config.json";
-constexpr const char* kRecord = "rowscale.json";
-
 class Converter {
  public:
   Converter(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener)
@@ -39,6 +35,7 @@ class Converter {
         request_(request),
         listener_(*listener),
         target_(*model, request),
+        shards_(model),
         work_(plan, *model),
         budget_(make_budget(*model, plan, request.threads, request.max_memory)),
         pipeline_(budget_.workers, budget_.strips) {
@@ -51,6 +48,10 @@ class Converter {
     journal_ = std::make_unique<Journal>(target_.is_resumed()
                                              ? Journal::resume(target_.journal_path(), header)
                                              : Journal::create(target_.journal_path(), header));
+    if (target_.is_published()) {
+      finish();
+      return Outcome::done;
+    }
     for (uint32_t shard = 0; shard < model_.shards().size(); ++shard) {
       if (listener_.should_stop()) return Outcome::stopped;
       if (is_finished(model_.shard_name(shard))) {
@@ -59,29 +60,34 @@ class Converter {
         return Outcome::stopped;
       }
     }
-    for (const SideFile& file : model_.side_files()) {
-      if (file.fate != Fate::copied || gives_way(file.name)) continue;
+    for (const CopiedFile& file : copied_files(model_, request_.card)) {
       if (listener_.should_stop()) return Outcome::stopped;
-      copy_side_file(file.name, is_base_card(file.name) ? kBaseReadme : file.name);
+      copy_side_file(file.from, file.to);
     }
     if (listener_.should_stop()) return Outcome::stopped;
     write_texts();
-    journal_.reset();
-    target_.finish({kRecord, model_.index_name(), kConfig});
+    target_.publish({kRecordName, model_.index_name(), kConfigName});
+    finish();
     return Outcome::done;
   }
 
   // What no run can continue.
   void discard() {
     journal_.reset();
-    target_.discard();
+    try {
+      target_.discard();
+    } catch (const Failure&) {  // what failed first is told; what is left is still known as ours
+      return;
+    }
   }
 
  private:
   bool writes_card() const { return request_.card == Card::write; }
-  // A card that was set aside before, where this run sets one aside.
-  bool gives_way(const std::string& name) const { return writes_card() && name == kBaseReadme; }
-  bool is_base_card(const std::string& name) const { return writes_card() && name == kReadme; }
+
+  void finish() {
+    journal_.reset();
+    target_.tidy();
+  }
 
   // Everything that the output depends on.
   nlohmann::ordered_json journal_header() const {
@@ -92,14 +98,14 @@ class Converter {
     out["ignore"] = plan_.request.ignore;
     out["card"] = writes_card();
     nlohmann::ordered_json& source = out["source"];
-    source[kConfig] = hash_of(model_.config_text());
+    source[kConfigName] = hash_of(model_.config_text());
     for (uint32_t i = 0; i < model_.shards().size(); ++i) {
       const TensorFile& file = model_.shards()[i];
       source[model_.shard_name(i)] = {{"bytes", file.file_bytes()},
                                       {"modified_ns", file.modified_ns()}};
     }
     for (const SideFile& file : model_.side_files()) {
-      if (file.fate == Fate::left_out || file.name == kConfig) continue;
+      if (file.fate == Fate::left_out || file.name == kConfigName) continue;
       source[file.name] = {{"bytes", file.bytes}, {"modified_ns", file.modified_ns}};
     }
     return out;
@@ -193,7 +199,8 @@ class Converter {
     const auto& left = journal_->unfinished();
     if (!left || left->name != name || left->tensors > tensors_in(shard)) return nullptr;
     try {
-      auto file = std::make_unique<OutputFile>(OutputFile::reopen(target_.in_work(name)));
+      auto file = std::make_unique<OutputFile>(
+          OutputFile::reopen(target_.in_work(name), target_.part_path()));
       file->append_from_file(left->cursor);
       Sha256 hash;
       for (uint32_t i = 0; i < left->tensors; ++i) hash_tail(layout, *file, i, &hash);
@@ -213,7 +220,8 @@ class Converter {
     uint32_t first = 0;
     std::unique_ptr<OutputFile> file = continue_shard(layout, shard, &tail, &first);
     if (!file) {
-      file = std::make_unique<OutputFile>(target_.in_work(name), layout.file_bytes());
+      file = std::make_unique<OutputFile>(target_.in_work(name), target_.part_path(),
+                                          layout.file_bytes());
       std::string head;
       layout.write_header([&](std::string_view piece) {
         head += piece;
@@ -231,7 +239,7 @@ class Converter {
     Pipeline<Strip>::Stages stages;
     stages.read = [&](Strip* strip) {
       if (!schedule.next(&strip->task)) return false;
-      acquire(strip->task.weight ? strip->task.weight->source : strip->task.source);
+      shards_.acquire(strip->task.source_place().shard);
       work_.read(strip);
       return true;
     };
@@ -245,7 +253,7 @@ class Converter {
       return !stopped;
     };
     pipeline_.run(stages);
-    release_all();
+    shards_.release_all();
     if (stopped) {
       file->flush();
       journal_->flush();
@@ -274,6 +282,8 @@ class Converter {
         return put(layout, task.to, strip.in.data(), task.bytes, file);
       case TaskKind::widen_scales:
         return put(layout, task.to, strip.scales.data(), task.bytes * 4, file);
+      case TaskKind::dequantize:
+        return put(layout, task.to, strip.work.data(), task.bytes, file);
       case TaskKind::cast:
         break;
     }
@@ -329,40 +339,17 @@ class Converter {
         UnfinishedFile{name, tensor + 1, file->cursor(), file->prefix_hash(), tail->hex()});
   }
 
-  // Shards are open while they are read: a model may have more than a process may open.
-  void acquire(Place place) {
-    TensorFile& file = model_.shards()[place.shard];
-    if (file.descriptor() >= 0) return;
-    require_readable(file.acquire());
-    // A hint; without it the kernel reads ahead less.
-    posix_fadvise(file.descriptor(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    acquired_.insert(place.shard);
-  }
-
-  void release_all() {
-    for (const uint32_t shard : acquired_) {
-      require_readable(model_.shards()[shard].check_unchanged());
-      model_.shards()[shard].release();
-    }
-    acquired_.clear();
-  }
-
   std::vector<float> read_scales(const TensorPlan& weight) {
     const std::string_view name = model_.entry(weight.source).name;
     const auto scale = find_scale(model_, name);
     if (!scale) refuse_input("tensor {}: its scales are gone", shown(name));  // the plan had them
-    acquire(scale->place);
-    const TensorEntry& entry = model_.entry(scale->place);
-    std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
-    require_readable(
-        model_.shards()[scale->place.shard].read(entry.begin, entry.bytes(), bytes.data()));
-    return widened_scales(entry, bytes.data());
+    return widened_scales(model_.entry(scale->place), shards_.acquire(scale->place.shard));
   }
 
   void copy_side_file(const std::string& from, const std::string& to) {
     if (is_finished(to)) return;
     const PlainFile in(model_.file_path(from));
-    OutputFile file(target_.in_work(to), in.bytes());
+    OutputFile file(target_.in_work(to), target_.part_path(), in.bytes());
     std::vector<std::byte> piece(kPiece);
     for (int64_t at = 0; at < in.bytes(); at += kPiece) {
       const int64_t count = std::min(kPiece, in.bytes() - at);
@@ -372,36 +359,50 @@ class Converter {
     finish_file(&file, to);
   }
 
-  void write_text(const std::string& name, const std::string& text) {
-    OutputFile file(target_.in_work(name), static_cast<int64_t>(text.size()));
-    file.append(text);
+  using Sink = std::function<void(std::string_view)>;
+  // A small file of the output: `write` gives its text in pieces, each time the same.
+  struct Text {
+    std::string name;
+    std::function<void(const Sink&)> write;
+  };
+
+  static Text text_of(const std::string& name, std::string text) {
+    return {name, [text = std::move(text)](const Sink& sink) { sink(text); }};
+  }
+
+  static FinishedFile described(const Text& text) {
+    FinishedFile out{text.name, 0, {}};
+    Sha256 hash;
+    text.write([&](std::string_view piece) {
+      hash.update(piece.data(), piece.size());
+      out.bytes += static_cast<int64_t>(piece.size());
+    });
+    out.sha256 = hash.hex();
+    return out;
+  }
+
+  void write_text(const Text& text) {
+    OutputFile file(target_.in_work(text.name), target_.part_path(), 0);
+    text.write([&](std::string_view piece) { file.append(piece); });
     const int64_t bytes = file.cursor();
     const std::string hash = file.finish();
-    listener_.finished(name, bytes, hash);
+    listener_.finished(text.name, bytes, hash);
   }
 
   void write_texts() {
-    std::vector<std::pair<std::string, std::string>> texts;
+    const Text config = text_of(kConfigName, config_text(model_, plan_));
+    const Text index = {model_.index_name(),
+                        [this](const Sink& sink) { write_index(model_, plan_, sink); }};
+    finished_.push_back(described(config));
+    if (model_.has_index()) finished_.push_back(described(index));
     if (writes_card()) {
-      const auto& files = model_.side_files();
-      const bool has_readme = std::any_of(files.begin(), files.end(), [](const SideFile& file) {
-        return file.name == kReadme && file.fate == Fate::copied;
-      });
-      const std::string original =
-          has_readme ? read_text(model_.file_path(kReadme), kLargestText) : std::string();
-      texts.emplace_back(kReadme, model_card(model_, plan_, original));
+      const Text card = text_of(kCardName, model_card(model_, plan_));
+      finished_.push_back(described(card));
+      write_text(card);
     }
-    const std::string config = config_text(model_, plan_);
-    const std::string index = model_.has_index() ? index_text(model_, plan_) : std::string();
-    for (const auto& [name, text] : texts) write_text(name, text);
-    if (model_.has_index()) texts.emplace_back(model_.index_name(), index);
-    texts.emplace_back(kConfig, config);
-    for (const auto& [name, text] : texts) {
-      finished_.push_back({name, static_cast<int64_t>(text.size()), hash_of(text)});
-    }
-    write_text(kRecord, record_text(model_, plan_, finished_));
-    if (model_.has_index()) write_text(model_.index_name(), index);
-    write_text(kConfig, config);
+    write_text(text_of(kRecordName, record_text(model_, plan_, finished_)));
+    if (model_.has_index()) write_text(index);
+    write_text(config);
   }
 
   static constexpr int64_t kPiece = 1 << 20;
@@ -411,13 +412,13 @@ class Converter {
   const ConvertRequest& request_;
   Listener& listener_;
   TargetFolder target_;
+  OpenShards shards_;
   StripWork work_;
   MemoryBudget budget_;
   Pipeline<Strip> pipeline_;
   std::unique_ptr<Journal> journal_;
   std::vector<FinishedFile> finished_;
   GroupAmaxes groups_;
-  std::set<uint32_t> acquired_;
   int64_t done_bytes_ = 0;
 };
 
@@ -435,8 +436,11 @@ Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, L
 
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {
   const TargetFolder target(model, request);
+  target.require_names(output_names(model, request.card));
   make_budget(model, plan, request.threads, request.max_memory);
-  config_text(model, plan);  // refuses a config.json that cannot be written anew
+  // What cannot be written is refused here, not behind the last shard.
+  config_text(model, plan);
+  if (request.card == Card::write) model_card(model, plan);
   int64_t headers = 0;
   for (uint32_t shard = 0; shard < model.shards().size(); ++shard) {
     headers += ShardLayout(plan, model, shard).header_bytes();

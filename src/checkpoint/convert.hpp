@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint/output_names.hpp"
 #include "checkpoint/plan.hpp"
 #include "rowscale/types.hpp"
 
@@ -11,7 +12,6 @@ namespace rowscale::checkpoint {
 
 enum class Unfinished { refuse, resume };  // what an interrupted run left
 enum class Existing { refuse, replace };   // an output that rowscale wrote before
-enum class Card { copy, write };           // the model card: README.md as it is, or a new one
 
 struct ConvertRequest {
   std::string out;
@@ -42,7 +42,8 @@ enum class Outcome { done, stopped };  // stopped: as should_stop() asked; can b
 // can be resumed), unsupported (no such device).
 Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener);
 
-// Refuses what would be refused anyway, before any work: a target in the way, too little room.
+// Refuses what would be refused anyway, before any work: a target in the way, names that its file
+// system does not allow, too little room.
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request);
 
 }  // namespace rowscale::checkpoint

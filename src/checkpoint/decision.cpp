@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
+#include <iterator>
+
+#include "checkpoint/language_config.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
@@ -23,7 +25,7 @@ constexpr ReasonRow kReasonRows[] = {
     {"one_dimensional", "one-dimensional"},
     {"empty", "no elements"},
     {"many_dimensional", "more than two dimensions (a convolution)"},
-    {"unknown_stack", "experts stacked in a way that is not known for this model type"},
+    {"unknown_stack", "stacked experts, which are not taken apart for this model type"},
     {"output_head", "output head"},
     {"embedding", "embedding"},
     {"norm", "norm"},
@@ -155,7 +157,7 @@ int64_t layer_of(std::string_view name) {
 const json* find_in(const json& config, const char* key) {
   const auto it = config.find(key);
   if (it != config.end() && !it->is_null()) return &*it;
-  for (const char* nested : {"text_config", "llm_config", "language_config"}) {
+  for (const char* nested : kLanguageConfigs) {
     const auto inner = config.find(nested);
     if (inner == config.end() || !inner->is_object()) continue;
     const auto found = inner->find(key);

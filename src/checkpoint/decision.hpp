@@ -20,7 +20,7 @@ enum class Reason {
   one_dimensional,
   empty,
   many_dimensional,  // convolutions
-  unknown_stack,     // experts in one tensor, of a model type whose orientation is not known
+  unknown_stack,     // experts in one tensor, of a model type that expert_stack does not know
   output_head,
   embedding,
   norm,

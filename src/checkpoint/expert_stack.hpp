@@ -1,5 +1,5 @@
-// Experts that lie in one tensor, by model type: which way round, and where gate and up are. The
-// shape cannot tell: a square matrix looks the same either way.
+// Experts that lie in one tensor, by model type: which way round. The shape cannot tell: a square
+// matrix looks the same either way. Gate and up are joined, all of gate before all of up.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,11 @@ enum class Orientation {
   in_out,  // [experts, in, out]
 };
 
-enum class GateUp {
-  joined,       // all of gate, then all of up
-  interleaved,  // gate and up alternate
-};
-
 struct StackFamily {
   std::string_view model_type;
   std::string_view gate_up_name;  // how the tensors' names end
   std::string_view down_name;
   Orientation orientation;
-  GateUp gate_up;
 };
 
 // Which parts of an expert a stack holds.

@@ -20,6 +20,12 @@ inline constexpr uint64_t kLargestInteger = uint64_t{1} << 48;
 // Far more than any file has; without a limit a header could fill the memory with them.
 inline constexpr size_t kMostMetadata = size_t{1} << 16;
 
+// A tensor's name is kept once a header, an index and a plan. The longest names that files have are
+// of some hundred bytes.
+inline constexpr size_t kLongestName = 4096;
+// Four are the most that models have; readers in Python take 64.
+inline constexpr size_t kMostDimensions = 64;
+
 bool has_control_character(std::string_view text);
 
 // Each callback returns false to stop the parser; error() then says why.
@@ -46,7 +52,9 @@ class HeaderHandler {
     }
     if (where_ == Where::shape) {
       shape_.push_back(static_cast<int64_t>(value));
-      return true;
+      if (shape_.size() <= kMostDimensions) return true;
+      return fail(field() + ": expected at most " + std::to_string(kMostDimensions) +
+                  " dimensions, got more");
     }
     if (offsets_ == 2) return fail(field() + ": expected 2 integers, got more");
     (offsets_++ == 0 ? entry_.begin : entry_.end) = static_cast<int64_t>(value);
@@ -193,6 +201,10 @@ class HeaderHandler {
     if (name_ == kMetadata) {
       if (std::exchange(seen_metadata_, true)) return fail("__metadata__: appears twice");
       return true;
+    }
+    if (name_.size() > kLongestName) {
+      return fail("tensor " + shown(name_) + ": expected a name of at most " +
+                  std::to_string(kLongestName) + " bytes, got " + std::to_string(name_.size()));
     }
     if (has_control_character(name_)) {
       return fail("tensor " + shown(name_) + ": expected a name without control characters");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +20,14 @@ struct ShardIndex {
   std::vector<std::string> shards;  // in the order of their names
   std::vector<IndexEntry> tensors;  // in the order of their names
   Arena names;
+  std::optional<int64_t> total_size;  // of its metadata, where that is a whole number
 
   const IndexEntry* find(std::string_view tensor) const;  // nullptr: not there
 };
 
-// `name`: of the file, for messages. Throws Failure(input): no JSON, a weight_map that is none,
-// a tensor that occurs twice, a shard that is no plain file name of a safetensors file.
-ShardIndex parse_index(std::string_view text, const std::string& name);
+// Reads the file in pieces: of its text nothing stays in memory but the names. Throws
+// Failure(input): no JSON, a weight_map that is none, a tensor that occurs twice, a shard that is
+// no plain file name of a safetensors file.
+ShardIndex read_index(const std::string& path);
 
 }  // namespace rowscale::checkpoint

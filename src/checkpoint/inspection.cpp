@@ -104,6 +104,10 @@ Inspection inspect(Model& model) {
     auto [pattern, numbers] = pattern_of(entry.name);
     const GroupKey key(std::move(pattern), entry.type,
                        Shape(entry.shape.begin(), entry.shape.end()));
+    if (groups.size() == kMostGroups && groups.count(key) == 0) {
+      ++out.ungrouped_tensors;
+      continue;
+    }
     add(std::move(numbers), entry.bytes(), &groups[key]);
   }
   out.types.reserve(types.size());

@@ -25,11 +25,15 @@ struct TensorGroup {
   int64_t bytes = 0;
 };
 
+// Models have some hundred; a header can have a million.
+inline constexpr size_t kMostGroups = 10'000;
+
 struct Inspection {
   int64_t tensors = 0;
   int64_t bytes = 0;                // of the tensors' data
   std::vector<TypeShare> types;     // the most bytes first
-  std::vector<TensorGroup> groups;  // in the order of their names
+  std::vector<TensorGroup> groups;  // in the order of their names; at most kMostGroups
+  int64_t ungrouped_tensors = 0;    // of further groups
   ScaleStatistics scales;
 };
 

@@ -1,7 +1,10 @@
 #include "checkpoint/json_text.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <optional>
+#include <system_error>
 
 #include "checkpoint/failure.hpp"
 
@@ -20,21 +23,69 @@ size_t end_of_string(std::string_view text, size_t i) {
   return i < text.size() ? i + 1 : text.size();
 }
 
-// Every byte keeps its place.
-std::string without_python_numbers(std::string_view text) {
+// Of the escape that begins at `i`, "\\uD83D": 0xD83D; -1: it is another one.
+int code_unit(std::string_view text, size_t i) {
+  if (i + 6 > text.size() || text[i] != '\\' || text[i + 1] != 'u') return -1;
+  int out = 0;
+  const char* end = text.data() + i + 6;
+  const auto [at, error] = std::from_chars(text.data() + i + 2, end, out, 16);
+  return error == std::errc() && at == end && text[i + 2] != '-' ? out : -1;
+}
+
+bool is_high(int unit) {
+  return unit >= 0xD800 && unit < 0xDC00;
+}
+bool is_low(int unit) {
+  return unit >= 0xDC00 && unit < 0xE000;
+}
+
+// Past the string that begins at `i`, whose halves of surrogate pairs become U+FFFD.
+size_t mend_string(std::string* text, size_t i) {
+  const size_t end = end_of_string(*text, i);
+  for (++i; i < end; ++i) {
+    if ((*text)[i] != '\\') continue;
+    const int unit = code_unit(*text, i);
+    if (is_high(unit) && is_low(code_unit(*text, i + 6))) {
+      i += 11;
+    } else if (is_high(unit) || is_low(unit)) {
+      text->replace(i, 6, "\\ufffd");
+      i += 5;
+    } else {
+      ++i;
+    }
+  }
+  return end;
+}
+
+// A number of JSON's grammar that no double holds, which Python reads as infinity.
+bool is_beyond_double(std::string_view word) {
+  constexpr size_t kDigits = 300;  // with fewer and no exponent it is none
+  if (word.size() < kDigits && word.find_first_of("eE") == std::string_view::npos) return false;
+  try {
+    return nlohmann::json::parse(word).is_discarded();  // never: it throws
+  } catch (const nlohmann::json::out_of_range&) {
+    return true;
+  } catch (const nlohmann::json::exception&) {  // no number at all
+    return false;
+  }
+}
+
+// What Python reads, as JSON. Every byte keeps its place, and every value its length.
+std::string plain_json(std::string_view text) {
+  constexpr std::string_view kWord =
+      "+-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
   std::string out(text);
   for (size_t i = 0; i < out.size();) {
     if (out[i] == '"') {
-      i = end_of_string(out, i);
+      i = mend_string(&out, i);
       continue;
     }
-    for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
-      if (out.compare(i, word.size(), word) == 0) {
-        out.replace(i, word.size(), "0" + std::string(word.size() - 1, ' '));
-        break;
-      }
+    const size_t end = std::min(out.find_first_not_of(kWord, i), out.size());
+    const std::string_view word = std::string_view(out).substr(i, end - i);
+    if (word == "NaN" || word == "Infinity" || word == "-Infinity" || is_beyond_double(word)) {
+      out.replace(i, word.size(), "0." + std::string(word.size() - 2, '0'));
     }
-    ++i;
+    i = std::max(end, i + 1);
   }
   return out;
 }
@@ -126,7 +177,7 @@ nlohmann::json parse_config(std::string_view text, const std::string& name) {
   const size_t first = past_space(text, 0);
   if (first == text.size() || text[first] != '{') refuse_input("{}: expected a JSON object", name);
   try {
-    return nlohmann::json::parse(without_python_numbers(text));
+    return nlohmann::json::parse(plain_json(text));
   } catch (const nlohmann::json::exception& error) {
     std::string why = error.what();
     why = why.substr(0, why.find("; last read"));
@@ -136,10 +187,18 @@ nlohmann::json parse_config(std::string_view text, const std::string& name) {
   }
 }
 
-std::string with_member(std::string_view text, std::string_view key, std::string_view value,
-                        const std::string& name) {
-  const Layout layout = layout_of(text, key, name);
+std::string with_member(std::string_view text, std::span<const std::string_view> path,
+                        std::string_view value, const std::string& name) {
+  const std::string_view key = path.front();
+  const Layout layout = layout_of(plain_json(text), key, name);
   std::string out;
+  if (path.size() > 1) {
+    const auto [begin, end] = layout.value.value();
+    out += text.substr(0, begin);
+    out += with_member(text.substr(begin, end - begin), path.subspan(1), value, name);
+    out += text.substr(end);
+    return out;
+  }
   if (layout.value) {
     // The member's own line decides, not the last one's.
     const size_t line = text.rfind('\n', layout.value->begin);

@@ -1,21 +1,29 @@
 // JSON as people's config files have it, and edits that leave every other byte as it is.
 #pragma once
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace rowscale::checkpoint {
 
-// Python writes NaN, Infinity and -Infinity, which JSON does not have: they are read as 0. Of a
-// member that occurs twice the last one counts, as in Python. Throws Failure(input), whose message
-// begins with `name`.
+// As Python's json reads it. What JSON does not have, or our parser does not take, is read as
+// something else: NaN, Infinity, -Infinity and numbers beyond a double as 0, half a surrogate pair
+// as U+FFFD. Of a member that occurs twice the last one counts, as in Python. Throws
+// Failure(input), whose message begins with `name`.
 nlohmann::json parse_config(std::string_view text, const std::string& name);
 
-// `text`, an object that parse_config accepts, with the member `key` set to `value`, a JSON text
-// whose lines are indented by two spaces a level: replaced where it stands, or inserted at the end
-// with the indentation of the members before it. Throws Failure(input) where `key` occurs twice.
-std::string with_member(std::string_view text, std::string_view key, std::string_view value,
-                        const std::string& name);
+// `text`, an object that parse_config accepts, with the member at `path` set to `value`, a JSON
+// text whose lines are indented by two spaces a level: replaced where it stands, or inserted at the
+// end with the indentation of the members before it. What `path` leads through must be there and be
+// objects. Throws Failure(input) where a member of `path` occurs twice.
+std::string with_member(std::string_view text, std::span<const std::string_view> path,
+                        std::string_view value, const std::string& name);
+inline std::string with_member(std::string_view text, std::initializer_list<std::string_view> path,
+                               std::string_view value, const std::string& name) {
+  return with_member(text, std::span(path.begin(), path.size()), value, name);
+}
 
 }  // namespace rowscale::checkpoint

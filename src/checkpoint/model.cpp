@@ -1,11 +1,6 @@
 #include "checkpoint/model.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -13,6 +8,7 @@
 #include "checkpoint/failure.hpp"
 #include "checkpoint/index.hpp"
 #include "checkpoint/json_text.hpp"
+#include "checkpoint/plain_file.hpp"
 #include "checkpoint/side_files.hpp"
 
 namespace rowscale::checkpoint {
@@ -58,6 +54,12 @@ bool is_hub_name(std::string_view path) {
 }
 
 [[noreturn]] void refuse_missing(const std::string& path) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(path, error);
+  if (error) {
+    refuse_input("{}: expected an absolute path: the working directory is gone ({})", path,
+                 error.message());
+  }
   if (is_hub_name(path)) {
     refuse_input(
         "{0}: no such folder. A model of the Hub has to be downloaded first: "
@@ -89,36 +91,13 @@ bool is_hub_name(std::string_view path) {
 }  // namespace
 
 std::string read_text(const std::string& path, int64_t largest) {
-  const auto refuse = [&](const std::string& why) { refuse_input("{}: {}", path, why); };
-  const auto why = [] { return std::generic_category().message(errno); };
-  // Without O_NONBLOCK a FIFO would wait for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) refuse("cannot be opened: " + why());
-  std::string out;
-  std::string problem;
-  struct stat info = {};
-  if (fstat(fd, &info) != 0) {
-    problem = "cannot be read: " + why();
-  } else if (!S_ISREG(info.st_mode)) {
-    problem = "expected a regular file";
-  } else if (info.st_size > largest) {
-    problem = fmt::format("expected at most {} bytes, got {}", largest, info.st_size);
-  } else {
-    out.resize(static_cast<size_t>(info.st_size));
-    size_t done = 0;
-    while (done < out.size() && problem.empty()) {
-      const ssize_t got = ::read(fd, out.data() + done, out.size() - done);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) problem = "cannot be read: " + why();
-      if (got == 0) problem = "the file shrank while it was read";
-      if (got > 0) done += static_cast<size_t>(got);
-    }
+  const PlainFile file(path);
+  if (file.bytes() > largest) {
+    refuse_input("{}: expected at most {} bytes, got {}", path, largest, file.bytes());
   }
-  ::close(fd);
-  if (!problem.empty()) refuse(problem);
-  if (out.rfind("version https://git-lfs", 0) == 0) {
-    refuse("a Git LFS pointer, not the file itself: run `git lfs pull` where it is from");
-  }
+  file.require_no_pointer();
+  std::string out(static_cast<size_t>(file.bytes()), '\0');
+  file.read(0, file.bytes(), out.data());
   return out;
 }
 
@@ -180,10 +159,7 @@ std::vector<std::string> Model::find_shards() {
     refuse_input("{}: expected one index, got {} of them, among them {}", path_, indexes.size(),
                  shown(indexes.front()));
   }
-  if (has_index()) {
-    const std::string text = read_text(file_path(index_name_), kLargestIndex);
-    return parse_index(text, file_path(index_name_)).shards;
-  }
+  if (has_index()) return read_index(file_path(index_name_)).shards;
   if (std::binary_search(names.begin(), names.end(), kSingle)) return {kSingle};
   const std::vector<std::string> files = ending_in(names, kSuffix);
   if (files.size() == 1 && files.front().find("-of-") == std::string::npos) return files;
@@ -212,7 +188,8 @@ void Model::read_config() {
 void Model::assign_tensors(const std::vector<std::string>& names) {
   ShardIndex index;
   if (has_index()) {
-    index = parse_index(read_text(file_path(index_name_), kLargestIndex), file_path(index_name_));
+    index = read_index(file_path(index_name_));
+    index_total_size_ = index.total_size;
     if (index.shards != names) refuse_input("{}: changed while it was read", index_name_);
   }
   for (uint32_t shard = 0; shard < shards_.size(); ++shard) {

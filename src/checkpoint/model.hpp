@@ -38,7 +38,6 @@ struct SideFile {
 
 // How much may lie in config.json and its like.
 inline constexpr int64_t kLargestText = int64_t{16} << 20;
-inline constexpr int64_t kLargestIndex = int64_t{512} << 20;
 
 class Model {
  public:
@@ -73,6 +72,8 @@ class Model {
 
   bool has_index() const { return !index_name_.empty(); }
   const std::string& index_name() const { return index_name_; }
+  // "total_size" as the index has it.
+  std::optional<int64_t> index_total_size() const { return index_total_size_; }
 
   bool has_config() const { return !config_text_.empty(); }
   const std::string& config_text() const { return config_text_; }  // config.json as it stands
@@ -96,6 +97,7 @@ class Model {
   std::vector<Place> tensors_;
   std::vector<Place> stale_;
   std::string index_name_;
+  std::optional<int64_t> index_total_size_;
   std::string config_text_;
   nlohmann::json config_ = nlohmann::json::object();
   QuantizationConfig quantization_;

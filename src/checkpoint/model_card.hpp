@@ -8,8 +8,9 @@
 
 namespace rowscale::checkpoint {
 
-// `original`: the source's README.md, empty without one. Licence, tags and languages are taken over
-// from its front matter as they stand there.
-std::string model_card(const Model& model, const Plan& plan, const std::string& original);
+// Licence, tags, languages and the like are taken over from the front matter of the source's
+// README.md as they stand there; the card names the file in which that one is kept. Throws
+// Failure(input): the README.md cannot be read.
+std::string model_card(const Model& model, const Plan& plan);
 
 }  // namespace rowscale::checkpoint

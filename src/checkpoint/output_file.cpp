@@ -18,10 +18,6 @@ namespace {
 // The kernel starts writing after this much, so that fsync at the end finds little left.
 constexpr int64_t kPush = 8 << 20;
 
-std::string part_of(const std::string& path) {
-  return path + std::string(kPartSuffix);
-}
-
 }  // namespace
 
 void fail_output(const std::string& path, const char* what) {
@@ -40,8 +36,9 @@ void sync_folder(const std::string& path) {
   if (synced != 0 && why != EINVAL && why != ENOTSUP) fail_output(path, "cannot be synchronised");
 }
 
-OutputFile::OutputFile(std::string path, int flags, int64_t bytes) : path_(std::move(path)) {
-  fd_ = ::open(part_of(path_).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
+OutputFile::OutputFile(std::string path, std::string part, int flags, int64_t bytes)
+    : path_(std::move(path)), part_(std::move(part)) {
+  fd_ = ::open(part_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0666);
   if (fd_ < 0) fail("cannot be created");
   if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
     const int why = errno;
@@ -51,15 +48,16 @@ OutputFile::OutputFile(std::string path, int flags, int64_t bytes) : path_(std::
   }
 }
 
-OutputFile::OutputFile(std::string path, int64_t bytes)
-    : OutputFile(std::move(path), O_CREAT | O_TRUNC, bytes) {}
+OutputFile::OutputFile(std::string path, std::string part, int64_t bytes)
+    : OutputFile(std::move(path), std::move(part), O_CREAT | O_TRUNC, bytes) {}
 
-OutputFile OutputFile::reopen(std::string path) {
-  return {std::move(path), 0, 0};
+OutputFile OutputFile::reopen(std::string path, std::string part) {
+  return {std::move(path), std::move(part), 0, 0};
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
+      part_(std::move(other.part_)),
       fd_(std::exchange(other.fd_, -1)),
       hash_(other.hash_),
       cursor_(other.cursor_),
@@ -128,7 +126,7 @@ void OutputFile::flush() {
 std::string OutputFile::finish() {
   if (fsync(fd_) != 0) fail("cannot be written");
   if (::close(std::exchange(fd_, -1)) != 0) fail("cannot be written");
-  if (std::rename(part_of(path_).c_str(), path_.c_str()) != 0) fail("cannot be renamed");
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) fail("cannot be renamed");
   return hash_.hex();
 }
 

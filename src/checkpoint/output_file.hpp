@@ -9,17 +9,14 @@
 
 namespace rowscale::checkpoint {
 
-// Of a file that is not whole yet, behind its name. A model's own files may be called `x.part`.
-inline constexpr std::string_view kPartSuffix = ".rowscale-part";
-
 // Throws Failure(output).
 class OutputFile {
  public:
-  // Written as `path` with kPartSuffix, in a folder that is there. `bytes`: room that is taken at
-  // once, so that a full disk shows early; 0: not known.
-  OutputFile(std::string path, int64_t bytes);
-  // Opens `path` with kPartSuffix as an earlier run left it.
-  static OutputFile reopen(std::string path);
+  // Written as `part`, of the same file system, until it is whole; the folder of `path` is there.
+  // `bytes`: room that is taken at once, so that a full disk shows early; 0: not known.
+  OutputFile(std::string path, std::string part, int64_t bytes);
+  // Opens `part` as an earlier run left it.
+  static OutputFile reopen(std::string path, std::string part);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
@@ -42,10 +39,11 @@ class OutputFile {
   std::string finish();
 
  private:
-  OutputFile(std::string path, int flags, int64_t bytes);
+  OutputFile(std::string path, std::string part, int flags, int64_t bytes);
   [[noreturn]] void fail(const char* what) const;
 
   std::string path_;
+  std::string part_;
   int fd_ = -1;
   Sha256 hash_;
   int64_t cursor_ = 0;

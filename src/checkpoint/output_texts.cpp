@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/json_text.hpp"
+#include "checkpoint/language_config.hpp"
+#include "checkpoint/output_names.hpp"
 #include "rowscale/version.hpp"
 
 namespace rowscale::checkpoint {
@@ -81,11 +83,22 @@ std::string quantization_text(const Plan& plan) {
 }
 
 std::string config_text(const Model& model, const Plan& plan) {
-  return with_member(model.config_text(), "quantization_config", quantization_text(plan),
-                     "config.json");
+  constexpr std::string_view kKey = "quantization_config";
+  const std::string value = quantization_text(plan);
+  std::string out = model.config_text();
+  for (const char* nested : kLanguageConfigs) {
+    const auto language = model.config().find(nested);
+    if (language == model.config().end() || !language->is_object()) continue;
+    const auto there = language->find(kKey);
+    if (there == language->end() || there->is_null()) continue;
+    out = with_member(out, {nested, kKey}, value, kConfigName);
+  }
+  return with_member(out, {kKey}, value, kConfigName);
 }
 
-std::string index_text(const Model& model, const Plan& plan) {
+void write_index(const Model& model, const Plan& plan,
+                 const std::function<void(std::string_view)>& sink) {
+  constexpr size_t kPiece = size_t{1} << 20;
   std::vector<std::pair<std::string, uint32_t>> names;
   for (const TensorPlan& tensor : plan.tensors) {
     for (OutputTensor& out : outputs_of(plan, model, tensor)) {
@@ -102,8 +115,11 @@ std::string index_text(const Model& model, const Plan& plan) {
     out += "    " + nlohmann::json(name).dump() + ": " +
            nlohmann::json(model.shard_name(shard)).dump();
     between = ",\n";
+    if (out.size() < kPiece) continue;
+    sink(out);
+    out.clear();
   }
-  return out + "\n  }\n}\n";
+  sink(out + "\n  }\n}\n");
 }
 
 std::string source_name(const Model& model) {

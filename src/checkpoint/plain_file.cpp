@@ -4,11 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/read_at.hpp"
 
 namespace rowscale::checkpoint {
 
@@ -33,18 +36,18 @@ PlainFile::~PlainFile() {
 }
 
 void PlainFile::read(int64_t offset, int64_t bytes, void* out) const {
-  char* p = static_cast<char*>(out);
-  while (bytes > 0) {
-    const ssize_t got = pread(fd_, p, static_cast<size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      refuse_input("{}: cannot be read: {}", path_, std::generic_category().message(errno));
-    }
-    if (got == 0) refuse_input("{}: the file shrank while it was read", path_);
-    p += got;
-    offset += got;
-    bytes -= got;
-  }
+  const Status status = read_at(fd_, offset, bytes, static_cast<char*>(out));
+  if (!status.ok()) refuse_input("{}: {}", path_, status.message());
+}
+
+void PlainFile::require_no_pointer() const {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  std::array<char, kPointer.size()> begin = {};
+  if (bytes_ < static_cast<int64_t>(begin.size())) return;
+  read(0, begin.size(), begin.data());
+  if (std::string_view(begin.data(), begin.size()) != kPointer) return;
+  refuse_input("{}: a Git LFS pointer, not the file itself: run `git lfs pull` where it is from",
+               path_);
 }
 
 }  // namespace rowscale::checkpoint

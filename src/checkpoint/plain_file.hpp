@@ -1,4 +1,4 @@
-// A file that is copied byte for byte, read by position.
+// A file beside the tensors, read by position.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,11 @@ class PlainFile {
   ~PlainFile();
 
   int64_t bytes() const { return bytes_; }
+  int descriptor() const { return fd_; }
   void read(int64_t offset, int64_t bytes, void* out) const;
+
+  // Refuses one that stands for the file itself, in the Git LFS of a clone. Throws Failure(input).
+  void require_no_pointer() const;
 
  private:
   std::string path_;

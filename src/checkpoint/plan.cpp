@@ -9,6 +9,7 @@
 #include "checkpoint/expert_stack.hpp"
 #include "checkpoint/failure.hpp"
 #include "checkpoint/fused_group.hpp"
+#include "checkpoint/ignore_list.hpp"
 #include "checkpoint/patterns.hpp"
 #include "checkpoint/plan_warnings.hpp"
 
@@ -17,10 +18,6 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
-}
-
-int64_t elements_of(std::span<const int64_t> shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 bool is_written_as_fp8(Action action) {
@@ -42,7 +39,7 @@ class Planner {
     patterns_.require_all_used();
     settle_groups();
     if (plan_.request.scheme == Scheme::fp8_tensor) number_scale_groups();
-    make_ignore_list();
+    plan_.ignore = ignore_list(model_, plan_);
     add_up();
     add_warnings(model_, &plan_);
     return std::move(plan_);
@@ -189,16 +186,17 @@ class Planner {
       refuse_input("tensor {}: expected FP8 only as a weight of two dimensions, got F8_E4M3 [{}]",
                    shown(e.name), fmt::join(e.shape, ", "));
     }
-    if (patterns_.match(module_of(e.name))) {
-      refuse_usage("--ignore: fits {}, which is FP8 in the source: it cannot be left in 16 bits",
-                   shown(module_of(e.name)));
-    }
     const auto scale = find_scale(model_, e.name);
     if (!scale) {
       refuse_input("tensor {}: expected its scales in {}_scale_inv, got none in any shard",
                    shown(e.name), e.name);
     }
     check_scale(e, model_.entry(scale->place));
+    if (patterns_.match(module_of(e.name))) {
+      tensor->reason = Reason::requested;
+      tensor->action = Action::dequantize;
+      return;
+    }
     tensor->reason = Reason::already_fp8;
     tensor->action = plan_.request.scheme == Scheme::fp8_block ? Action::pass : Action::requantize;
   }
@@ -234,8 +232,9 @@ class Planner {
           shown(e.name), shown(weight), to_string(model_.entry(*place).type));
     }
     tensor->reason = Reason::scale_of_weight;
-    tensor->action =
-        plan_.request.scheme == Scheme::fp8_block ? Action::pass_scale : Action::consume;
+    const bool passes = plan_.request.scheme == Scheme::fp8_block;
+    const bool is_left = patterns_.match(module_of(weight));  // dequantized
+    tensor->action = passes && !is_left ? Action::pass_scale : Action::consume;
   }
 
   // A tied model that stores its head too: readers of tied models expect none.
@@ -332,53 +331,6 @@ class Planner {
     }
   }
 
-  // Readers know experts by the names that they have one by one.
-  void ignore_stack(const TensorEntry& e) {
-    const std::string_view module = module_of(e.name);
-    const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
-    const std::string experts = stack ? stack->experts : std::string(parent_of(module));
-    const bool gate_up =
-        stack ? stack->part == StackPart::gate_up : last_part(module) == "gate_up_proj";
-    if (!stack && !gate_up && last_part(module) != "down_proj") {
-      plan_.ignore.emplace_back(module);
-      return;
-    }
-    plan_.ignore.emplace_back(experts);
-    for (int64_t i = 0; i < e.shape[0]; ++i) {
-      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
-        if (!gate_up && projection == std::string_view("up_proj")) continue;
-        plan_.ignore.push_back(fmt::format("{}.{}.{}", experts, i, projection));
-      }
-    }
-  }
-
-  void make_ignore_list() {
-    bool has_head = false;
-    for (const TensorPlan& tensor : plan_.tensors) {
-      const TensorEntry& e = entry(tensor);
-      if (!belongs_in_ignore(tensor.reason)) continue;
-      if (looks_like_stack(e.name, e.shape)) {
-        ignore_stack(e);
-      } else if (e.shape.size() == 2 && e.name.ends_with(".weight") &&
-                 last_part(module_of(e.name)).find("embed") == std::string_view::npos) {
-        plan_.ignore.emplace_back(module_of(e.name));
-        has_head = has_head || last_part(module_of(e.name)) == "lm_head";
-      }
-    }
-    // A tied head has no tensor, but readers have the module.
-    if (plan_.traits.tied && !has_head) {
-      constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-      for (const TensorPlan& tensor : plan_.tensors) {
-        std::string_view name = entry(tensor).name;
-        if (!name.ends_with(kEmbedding)) continue;
-        name.remove_suffix(kEmbedding.size());
-        plan_.ignore.push_back(std::string(name) + "lm_head");
-      }
-    }
-    std::sort(plan_.ignore.begin(), plan_.ignore.end());
-    plan_.ignore.erase(std::unique(plan_.ignore.begin(), plan_.ignore.end()), plan_.ignore.end());
-  }
-
   void add_up() {
     for (const TensorPlan& tensor : plan_.tensors) {
       const TensorEntry& e = entry(tensor);
@@ -423,6 +375,8 @@ const char* to_string(Action action) {
       return "quantize";
     case Action::requantize:
       return "requantize";
+    case Action::dequantize:
+      return "dequantize";
     case Action::pass:
       return "pass through";
     case Action::pass_scale:
@@ -437,93 +391,6 @@ const char* to_string(Action action) {
 
 Plan make_plan(Model* model, const PlanRequest& request) {
   return Planner(model, request).make();
-}
-
-std::vector<WeightPart> weight_parts(const Plan& plan, const TensorEntry& entry) {
-  const auto stack = expert_stack(plan.traits.model_type, entry.name, entry.shape);
-  if (!stack) {
-    return {
-        {std::string(module_of(entry.name)), entry.shape[0], entry.shape[1], 0, entry.shape[1]}};
-  }
-  std::vector<WeightPart> out;
-  const int64_t projections = stack->part == StackPart::gate_up ? 2 : 1;
-  const bool interleaved = projections == 2 && stack->family.gate_up == GateUp::interleaved;
-  const int64_t all_out = projections * stack->out;
-  for (int64_t expert = 0; expert < stack->count; ++expert) {
-    for (int64_t p = 0; p < projections; ++p) {
-      WeightPart part;
-      part.module = fmt::format("{}.{}.{}", stack->experts, expert,
-                                projections == 1 ? "down_proj"
-                                : p == 0         ? "gate_proj"
-                                                 : "up_proj");
-      part.rows = stack->out;
-      part.columns = stack->in;
-      const bool out_first = stack->family.orientation == Orientation::out_in;
-      const int64_t step = out_first ? stack->in : 1;  // from one output to the next
-      part.column_stride = out_first ? 1 : all_out;
-      part.row_stride = interleaved ? 2 * step : step;
-      part.begin = expert * all_out * stack->in + p * (interleaved ? step : stack->out * step);
-      out.push_back(std::move(part));
-    }
-  }
-  return out;
-}
-
-StoredType weight_type(const Plan& plan, StoredType stored) {
-  if (stored != StoredType::f8_e4m3) return stored;
-  if (plan.traits.dtype == "float16") return StoredType::f16;
-  return plan.traits.dtype == "float32" ? StoredType::f32 : StoredType::bf16;
-}
-
-StoredType scale_type(const Plan& plan, StoredType stored) {
-  return plan.request.numerics == Numerics::precise ? StoredType::f32 : weight_type(plan, stored);
-}
-
-std::vector<int64_t> scale_shape(const Plan& plan, int64_t rows, int64_t columns) {
-  switch (plan.request.scheme) {
-    case Scheme::fp8_dynamic:
-      return {rows, 1};
-    case Scheme::fp8_block:
-      return {ceil_div(rows, plan.block_rows), ceil_div(columns, plan.block_columns)};
-    case Scheme::fp8_tensor:
-      break;
-  }
-  return {1};
-}
-
-std::vector<OutputTensor> outputs_of(const Plan& plan, const Model& model,
-                                     const TensorPlan& tensor) {
-  const TensorEntry& e = model.entry(tensor.source);
-  std::vector<OutputTensor> out;
-  const auto add = [&](std::string name, StoredType type, std::vector<int64_t> shape) {
-    const int64_t bytes = elements_of(shape) * bits_per_element(type) / 8;
-    out.push_back({std::move(name), type, std::move(shape), bytes});
-  };
-  switch (tensor.action) {
-    case Action::consume:
-    case Action::drop:
-      break;
-    case Action::copy:
-    case Action::pass:
-      add(std::string(e.name), e.type, {e.shape.begin(), e.shape.end()});
-      break;
-    case Action::pass_scale: {
-      const bool is_float = e.type == StoredType::f32 || e.type == StoredType::bf16;
-      add(weight_of_scale(e.name) + "_scale", is_float ? e.type : StoredType::f32,
-          {e.shape.begin(), e.shape.end()});
-      break;
-    }
-    case Action::quantize:
-    case Action::requantize: {
-      for (const WeightPart& part : weight_parts(plan, e)) {
-        add(part.module + ".weight", StoredType::f8_e4m3, {part.rows, part.columns});
-        add(part.module + ".weight_scale", scale_type(plan, e.type),
-            scale_shape(plan, part.rows, part.columns));
-      }
-      break;
-    }
-  }
-  return out;
 }
 
 }  // namespace rowscale::checkpoint

@@ -17,9 +17,11 @@ enum class Action : uint8_t {
   copy,        // byte for byte
   quantize,    // one weight, or the experts of a stack, to codes and scales
   requantize,  // block FP8 to codes and scales of the scheme
+  dequantize,  // block FP8 that is left alone by --ignore: to the config's dtype, BF16 if it has
+               // none
   pass,        // block FP8 codes as they are
   pass_scale,  // their scales, under the name that readers of compressed-tensors expect
-  consume,     // scales that a requantized weight needs: not written
+  consume,     // scales that a requantized or dequantized weight needs: not written
   drop,
 };
 

@@ -128,14 +128,13 @@ void warn_of_stacks(const Model& model, Plan* plan) {
     if (tensor.reason != Reason::unknown_stack) continue;
     if (count++ < kNamed) names.push_back(model.entry(tensor.source).name);
   }
-  plan->warnings.push_back(
-      fmt::format("{:.1f} % of the weight bytes are experts stacked in one tensor, in an order "
-                  "that is not known "
-                  "for model type \"{}\": left alone: {}{}",
-                  100.0 * static_cast<double>(plan->unknown_stack_bytes) /
-                      static_cast<double>(plan->source_bytes),
-                  plan->traits.model_type, fmt::join(names, ", "),
-                  count > kNamed ? fmt::format(" and {} more", count - kNamed) : ""));
+  plan->warnings.push_back(fmt::format(
+      "{:.1f} % of the weight bytes are experts stacked in one tensor, which is not taken "
+      "apart for model type \"{}\": left alone: {}{}",
+      100.0 * static_cast<double>(plan->unknown_stack_bytes) /
+          static_cast<double>(plan->source_bytes),
+      plan->traits.model_type, fmt::join(names, ", "),
+      count > kNamed ? fmt::format(" and {} more", count - kNamed) : ""));
 }
 
 }  // namespace

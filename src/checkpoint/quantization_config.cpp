@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/language_config.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace rowscale::checkpoint {
@@ -176,9 +177,9 @@ QuantizationConfig read_quantization_config(const json& config) {
   const json* quantization = member(config, "quantization_config");
   if (quantization == nullptr)
     quantization = member(config, "compression_config");  // before 2024-09
-  if (quantization == nullptr) {  // some multimodal models keep it with the language model
-    const json* text_config = member(config, "text_config");
-    if (text_config != nullptr) quantization = member(*text_config, "quantization_config");
+  for (const char* nested : kLanguageConfigs) {
+    const json* language = quantization == nullptr ? member(config, nested) : nullptr;
+    if (language != nullptr) quantization = member(*language, "quantization_config");
   }
   if (quantization == nullptr) return out;
   if (!quantization->is_object()) {

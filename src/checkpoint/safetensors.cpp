@@ -10,13 +10,14 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <iterator>
 #include <numeric>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "checkpoint/header_handler.hpp"
+#include "checkpoint/json_source.hpp"
+#include "checkpoint/read_at.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
@@ -121,114 +122,13 @@ std::string errno_text() {
   return std::generic_category().message(errno);
 }
 
-// Exactly `bytes` of the file. By pread, so that the header is a snapshot and cannot fault.
-Status read_at(int fd, int64_t offset, int64_t bytes, char* out) {
-  while (bytes > 0) {
-    const ssize_t got = pread(fd, out, static_cast<size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return malformed("cannot be read: " + errno_text());
-    if (got == 0) return malformed("the file shrank while it was read");
-    out += got;
-    offset += got;
-    bytes -= got;
-  }
-  return {};
-}
-
-// Where a header comes from, in pieces, so that its text never lies in memory as a whole. Watches
-// for what the JSON parser would let pass: it takes a NUL for the end.
-class HeaderSource {
- public:
-  explicit HeaderSource(std::string_view json) : piece_(json) {}
-  HeaderSource(int fd, int64_t offset, int64_t bytes) : fd_(fd), next_(offset), left_(bytes) {
-    buffer_.resize(static_cast<size_t>(std::min(bytes, kPiece)));
-    refill();
-  }
-
-  bool at_end() const { return piece_.empty(); }
-  char head() const { return piece_.front(); }
-  void advance() {
-    if (piece_.front() == '\0' && nul_ < 0) nul_ = position_;
-    ++position_;
-    piece_.remove_prefix(1);
-    if (piece_.empty() && left_ > 0) refill();
-  }
-
-  // The parser would skip a byte order mark.
-  Status check_start() const {
-    if (!failure_.ok()) return failure_;
-    const size_t first = piece_.find_first_not_of(" \t\r\n");
-    if (first != std::string_view::npos && piece_[first] == '{') return {};
-    const std::string_view came = first == std::string_view::npos ? "" : piece_.substr(first, 8);
-    if (!came.empty() && came.front() == '\0') return nul_at(static_cast<int64_t>(first));
-    return malformed(fmt::format("header: expected an object, got {}", shown(came)));
-  }
-
-  // What went wrong beside the grammar, once the parser has stopped.
-  Status outcome() const {
-    if (!failure_.ok()) return failure_;
-    return nul_ < 0 ? Status() : nul_at(nul_);
-  }
-
- private:
-  static constexpr int64_t kPiece = 64 << 10;
-
-  static Status nul_at(int64_t position) {
-    return malformed(fmt::format("header: expected JSON, got a NUL at byte {}", position));
-  }
-
-  void refill() {
-    const int64_t bytes = std::min(left_, kPiece);
-    failure_ = read_at(fd_, next_, bytes, buffer_.data());
-    left_ = failure_.ok() ? left_ - bytes : 0;
-    next_ += bytes;
-    piece_ = failure_.ok() ? std::string_view(buffer_.data(), static_cast<size_t>(bytes))
-                           : std::string_view();
-  }
-
-  std::string_view piece_;
-  std::string buffer_;
-  int fd_ = -1;
-  int64_t next_ = 0;  // in the file
-  int64_t left_ = 0;  // bytes of the header not yet read
-  int64_t position_ = 0;
-  int64_t nul_ = -1;
-  Status failure_;
-};
-
-// An input iterator over a source, as the parser wants it; the default one is the end.
-class HeaderIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = char;
-
-  HeaderIterator() = default;
-  explicit HeaderIterator(HeaderSource* source) : source_(source) {}
-  char operator*() const { return source_->head(); }
-  HeaderIterator& operator++() {
-    source_->advance();
-    return *this;
-  }
-  void operator++(int) { source_->advance(); }
-  friend bool operator==(const HeaderIterator& a, const HeaderIterator& b) {
-    return a.at_end() == b.at_end();
-  }
-
- private:
-  bool at_end() const { return source_ == nullptr || source_->at_end(); }
-  HeaderSource* source_ = nullptr;
-};
-
-Status parse(HeaderSource* source, int64_t data_bytes, SafetensorsHeader* out) {
-  if (Status status = source->check_start(); !status.ok()) return status;
+Status parse(JsonSource* source, int64_t data_bytes, SafetensorsHeader* out) {
   SafetensorsHeader header;
   HeaderHandler handler(&header);
-  const bool parsed = nlohmann::json::sax_parse(HeaderIterator(source), HeaderIterator(), &handler);
-  if (Status status = source->outcome(); !status.ok()) return status;
-  if (!parsed) return malformed(handler.error());
+  if (Status status = parse_json(source, &handler); !status.ok()) {
+    return malformed("header: " + status.message());
+  }
+  if (!handler.error().empty()) return malformed(handler.error());
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const TensorEntry& a, const TensorEntry& b) {
               return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
@@ -298,7 +198,7 @@ std::string shown(std::string_view text) {
 }
 
 Status parse_header(std::string_view json, int64_t data_bytes, SafetensorsHeader* out) try {
-  HeaderSource source(json);
+  JsonSource source(json);
   return parse(&source, data_bytes, out);
 } catch (const std::exception& error) {  // out of memory
   return {StatusCode::internal, std::string("header: ") + error.what()};
@@ -348,7 +248,7 @@ Status TensorFile::open(const std::string& path, TensorFile* out) try {
     return refuse(status.message());
   }
   file.data_offset_ = kLengthBytes + length;
-  HeaderSource source(file.fd_, kLengthBytes, length);
+  JsonSource source(file.fd_, kLengthBytes, length);
   const int64_t data_bytes = file.file_bytes_ - file.data_offset_;
   if (Status status = parse(&source, data_bytes, &file.header_); !status.ok()) {
     return refuse(status.message());

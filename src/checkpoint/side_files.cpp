@@ -7,7 +7,8 @@
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
-#include "checkpoint/output_file.hpp"
+#include "checkpoint/record.hpp"
+#include "checkpoint/working_names.hpp"
 
 namespace rowscale::checkpoint {
 
@@ -43,16 +44,6 @@ constexpr Left kLeftSuffixes[] = {
     {".safetensors.index.json", "another index"},
 };
 
-// An earlier conversion's record says nothing about the new files.
-constexpr std::string_view kOurRecord = "rowscale.json";
-
-// What rowscale works with inside OUT and beside it; the first three at the top only.
-bool is_working_name(std::string_view name, bool at_top) {
-  if (name.ends_with(kPartSuffix)) return true;
-  if (!at_top) return false;
-  return name == ".rowscale-journal" || name == ".rowscale-lock" || name == ".rowscale-work";
-}
-
 const char* reason_for_folder(std::string_view name) {
   for (const Left& left : kLeftFolders) {
     if (name == left.pattern) return left.reason;
@@ -61,7 +52,8 @@ const char* reason_for_folder(std::string_view name) {
 }
 
 const char* reason_for_file(std::string_view name) {
-  if (name == kOurRecord) return "written anew";
+  // An earlier conversion's record says nothing about the new files.
+  if (name == kRecordName) return "written anew";
   for (const Left& left : kLeftSuffixes) {
     if (name.ends_with(left.pattern)) return left.reason;
   }
@@ -84,13 +76,15 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       file.reason = reason;
       out->push_back(file);
     };
-    if (is_working_name(base, at_top)) {
+    if (at_top && is_working_name(base)) {
       if (fs::is_directory(status)) file.name += '/';
       leave_out("of an interrupted conversion");
       continue;
     }
     if (fs::is_directory(status)) {
-      if (const char* reason = reason_for_folder(base)) {
+      const char* reason = reason_for_folder(base);
+      if (at_top && base == kRecordName) reason = "the name of a file of the output";
+      if (reason != nullptr) {
         file.name += '/';
         leave_out(reason);
       } else if (it->is_symlink(ignored)) {

@@ -60,6 +60,7 @@ enum class TaskKind {
   widen_scales,  // UE8M0 bytes to fp32
   measure,       // raises `amax`
   cast,          // codes and scales
+  dequantize,    // FP8 to Weight::type
 };
 
 struct Task {
@@ -70,17 +71,19 @@ struct Task {
 
   // copy, widen_scales
   Place source;
-  int64_t begin = 0;  // in the source tensor
-  int64_t bytes = 0;
-  int64_t to = 0;  // in the file
+  int64_t begin = 0;  // in the source tensor; dequantize: in what it becomes
+  int64_t bytes = 0;  // dequantize too
+  int64_t to = 0;     // in the file; dequantize too
 
-  // measure, cast: a rectangle of the weight
+  // measure, cast, dequantize: a rectangle of the weight
   std::shared_ptr<const Weight> weight;
   std::shared_ptr<SharedAmax> amax;
   int64_t row = 0;
   int64_t rows = 0;
   int64_t column = 0;
   int64_t columns = 0;
+
+  Place source_place() const { return weight ? weight->source : source; }
 };
 
 struct Strip {

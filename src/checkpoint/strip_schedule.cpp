@@ -68,6 +68,8 @@ void StripSchedule::add_tensor(uint32_t tensor) {
       const bool same = slot.bytes == model_.entry(plan.source).bytes();
       return add_copy(tensor, slot, same ? TaskKind::copy : TaskKind::widen_scales);
     }
+    case Action::dequantize:
+      return add_dequantized(tensor);
     case Action::quantize:
     case Action::requantize:
       return add_weights(tensor);
@@ -99,8 +101,37 @@ std::shared_ptr<Weight> StripSchedule::weight_of(const TensorPlan& tensor, Weigh
   weight->part = std::move(part);
   weight->stored = model_.entry(tensor.source).type;
   weight->type = weight_type(plan_, weight->stored);
-  if (tensor.action == Action::requantize) weight->source_scales = read_scales_(tensor);
+  if (weight->stored == StoredType::f8_e4m3) weight->source_scales = read_scales_(tensor);
   return weight;
+}
+
+// In the order of the file: whole rows, or pieces of one.
+void StripSchedule::add_dequantized(uint32_t tensor) {
+  const TensorPlan& plan = plan_.tensors[plan_.shard_begin[shard_] + tensor];
+  const auto weight =
+      weight_of(plan, std::move(weight_parts(plan_, model_.entry(plan.source)).front()));
+  const int64_t element = bits_per_element(weight->type) / 8;
+  const int64_t rows = weight->part.rows;
+  const int64_t columns = weight->part.columns;
+  const int64_t step = std::max<int64_t>(rows_a_strip(*weight), 1);
+  const int64_t width = rows_a_strip(*weight) > 0 ? columns : columns_a_strip(*weight, 1, 1);
+  for (int64_t r = 0; r < rows; r += step) {
+    for (int64_t c = 0; c < columns; c += width) {
+      Task task;
+      task.kind = TaskKind::dequantize;
+      task.tensor = tensor;
+      task.weight = weight;
+      task.row = r;
+      task.rows = std::min(step, rows - r);
+      task.column = c;
+      task.columns = std::min(width, columns - c);
+      task.source_bytes = task.rows * task.columns;
+      task.begin = (r * columns + c) * element;
+      task.bytes = task.rows * task.columns * element;
+      task.to = layout_.slots_of(tensor)->begin + task.begin;
+      tasks_.push_back(std::move(task));
+    }
+  }
 }
 
 void StripSchedule::measure_group(uint32_t group) {

@@ -30,6 +30,7 @@ class StripSchedule {
  private:
   void add_tensor(uint32_t tensor);
   void add_copy(uint32_t tensor, Slot to, TaskKind kind);
+  void add_dequantized(uint32_t tensor);
   void add_weights(uint32_t tensor);
   void add_casts(uint32_t tensor, const std::shared_ptr<Weight>& weight);
   void add_measures(const std::shared_ptr<const Weight>& weight,

@@ -106,9 +106,32 @@ std::vector<float> widened_scales(const TensorEntry& entry, const std::byte* byt
   return out;
 }
 
+std::vector<float> widened_scales(const TensorEntry& entry, const TensorFile& file) {
+  std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
+  require_readable(file.read(entry.begin, entry.bytes(), bytes.data()));
+  return widened_scales(entry, bytes.data());
+}
+
+namespace {
+
+// Of what was decoded: a NaN code, or a number beyond the dtype.
+void require_finite(const Strip& strip, const TensorEntry& entry) {
+  const Task& task = strip.task;
+  const StoredType type = task.weight->type;
+  const int64_t element = bits_per_element(type) / 8;
+  for (int64_t i = 0; i < task.rows * task.columns; ++i) {
+    if (is_finite(type, strip.work.data() + i * element)) continue;
+    refuse_data("tensor {}: expected numbers that are finite in {}, got none at row {}, column {}",
+                shown(entry.name), to_string(type), task.row + i / task.columns,
+                task.column + i % task.columns);
+  }
+}
+
+}  // namespace
+
 void StripWork::read(Strip* strip) const {
   const Task& task = strip->task;
-  if (task.kind == TaskKind::measure || task.kind == TaskKind::cast) {
+  if (task.weight) {
     read_rectangle(strip);
     return;
   }
@@ -180,21 +203,27 @@ std::vector<float> StripWork::scales_of_source(const Task& task) const {
   return out;
 }
 
-// The codes of block FP8 as numbers of the dtype of the arithmetic.
-TensorView StripWork::decoded(const TensorView& codes, const std::vector<float>& scales,
-                              DType dtype, Strip* strip) const {
+// The codes of block FP8 as numbers of the dtype of `out`.
+void StripWork::decode(const TensorView& codes, const std::vector<float>& scales,
+                       const TensorView& out, StripDevice* device) const {
   const QuantizationConfig& source = model_.quantization();
-  const int64_t rows = codes.shape[0];
-  const int64_t columns = codes.shape[1];
   Recipe recipe = per_block(source.block_rows, source.block_columns);
   recipe.scale_source = ScaleSource::given;
-  const TensorView numbers = TensorView::contiguous(
-      scales.data(), DType::f32,
-      {ceil_div(rows, source.block_rows), ceil_div(columns, source.block_columns)});
+  const TensorView numbers =
+      TensorView::contiguous(scales.data(), DType::f32,
+                             {ceil_div(codes.shape[0], source.block_rows),
+                              ceil_div(codes.shape[1], source.block_columns)});
+  require(dequantize(codes, device->upload(StripRole::source_scales, numbers), recipe, out,
+                     device->exec()));
+}
+
+// And where the arithmetic goes on with them.
+TensorView StripWork::decoded(const TensorView& codes, const std::vector<float>& scales,
+                              DType dtype, Strip* strip) const {
   StripDevice& device = *strip->device;
-  const TensorView out = device.scratch(StripRole::decoded, &strip->work, dtype, rows, columns);
-  require(dequantize(codes, device.upload(StripRole::source_scales, numbers), recipe, out,
-                     device.exec()));
+  const TensorView out =
+      device.scratch(StripRole::decoded, &strip->work, dtype, codes.shape[0], codes.shape[1]);
+  decode(codes, scales, out, &device);
   return out;
 }
 
@@ -218,6 +247,15 @@ void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const 
       StripRole::input,
       TensorView::contiguous(in_order(strip), dtype_of(weight.stored), {task.rows, task.columns}));
   const std::vector<float> source_scales = scales_of_source(task);
+  if (task.kind == TaskKind::dequantize) {
+    const int64_t bytes = task.rows * task.columns * element_size(dtype_of(weight.type));
+    const TensorView numbers =
+        TensorView::contiguous(static_cast<void*>(device.room(&strip->work, bytes)),
+                               dtype_of(weight.type), {task.rows, task.columns});
+    decode(x, source_scales, device.result(StripRole::decoded, numbers), &device);
+    device.finish();
+    return require_finite(*strip, entry);
+  }
   if (!source_scales.empty()) {
     x = decoded(x, source_scales, precise ? DType::f32 : dtype_of(weight.type), strip);
   }

@@ -24,6 +24,8 @@ class StripWork {
   void read_rectangle(Strip* strip) const;
   const void* in_order(Strip* strip) const;
   std::vector<float> scales_of_source(const Task& task) const;
+  void decode(const TensorView& codes, const std::vector<float>& scales, const TensorView& out,
+              StripDevice* device) const;
   TensorView decoded(const TensorView& codes, const std::vector<float>& scales, DType dtype,
                      Strip* strip) const;
 
@@ -34,5 +36,7 @@ class StripWork {
 // `bytes`, those of the entry's UE8M0, BF16 or F32 numbers, as fp32, exactly. Throws Failure(input)
 // for a scale that is no finite number.
 std::vector<float> widened_scales(const TensorEntry& entry, const std::byte* bytes);
+// Of the whole tensor, read from its open file.
+std::vector<float> widened_scales(const TensorEntry& entry, const TensorFile& file);
 
 }  // namespace rowscale::checkpoint

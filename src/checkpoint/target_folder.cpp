@@ -8,54 +8,50 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/folders.hpp"
 #include "checkpoint/output_file.hpp"
+#include "checkpoint/record.hpp"
+#include "checkpoint/working_names.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kRecord = "rowscale.json";
-constexpr const char* kJournal = ".rowscale-journal";
-constexpr const char* kLock = ".rowscale-lock";
-constexpr const char* kWorkInside = ".rowscale-work";
-
-// Whether `inner` is `outer` or lies in it, by what the file system says, not by names.
-bool lies_in(fs::path inner, const fs::path& outer) {
-  std::error_code error;
-  for (;;) {
-    if (fs::exists(inner, error) && fs::equivalent(inner, outer, error)) return true;
-    const fs::path up = inner.parent_path();
-    if (up == inner || up.empty()) return false;
-    inner = up;
-  }
+bool has_journal(const fs::path& folder) {
+  return is_plain_file(folder / kJournalName);
 }
 
-// As far as it exists without symbolic links.
-fs::path resolved(const fs::path& path) {
-  std::error_code error;
-  const fs::path out = fs::weakly_canonical(fs::absolute(path), error);
-  return error ? fs::absolute(path) : out;
-}
-
-std::vector<std::string> files_in(const fs::path& folder) {
-  std::vector<std::string> out;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_directory(ignored) || it->is_symlink(ignored)) {
-      out.push_back(it->path().lexically_relative(folder).string());
-    }
+// The files that the record of an output names.
+std::set<std::string> recorded_files(const std::string& record) {
+  std::set<std::string> out;
+  const auto json = nlohmann::json::parse(read_text(record, kLargestText), nullptr, false);
+  if (!json.is_object() || !json.contains("files") || !json["files"].is_array()) return out;
+  for (const auto& file : json["files"]) {
+    const auto name = file.is_object() ? file.find("name") : file.end();
+    if (name != file.end() && name->is_string()) out.insert(name->get<std::string>());
   }
-  if (error) refuse_usage("{}: cannot be listed: {}", folder.string(), error.message());
   return out;
+}
+
+// An open and locked file, which the caller closes. Throws Failure(usage) where another run has it.
+int lock_file(const std::string& path, const std::string& out) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0) fail_output(path, "cannot be opened");
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  if (why == EWOULDBLOCK) refuse_usage("OUT: another run is writing {}", out);
+  fail_output(path, "cannot be locked");
 }
 
 }  // namespace
@@ -63,7 +59,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
 TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     : unfinished_(request.unfinished), existing_(request.existing) {
   if (request.out.empty()) refuse_usage("OUT: expected the name of a folder, got nothing");
-  const fs::path out = resolved(request.out);
+  const fs::path out = resolved(request.out, "OUT");
   const fs::path clean = out.has_filename() ? out : out.parent_path();
   out_ = clean.string();
   parent_ = clean.parent_path().string();
@@ -72,35 +68,59 @@ TargetFolder::TargetFolder(const Model& model, const ConvertRequest& request)
     refuse_usage("OUT: expected a name in an existing folder, got {}: {} is none", request.out,
                  parent_);
   }
-  work_ = (clean.parent_path() / ("." + clean.filename().string() + ".rowscale")).string();
+  beside_ = (clean.parent_path() / ("." + clean.filename().string() + ".rowscale")).string();
+  inside_ = (clean / kWorkInsideName).string();
+  old_ = beside_ + "-old";
   refuse_overlap(model);
+  choose_place(request.out);
+}
+
+void TargetFolder::choose_place(const std::string& out) {
+  work_ = beside_;
+  std::error_code error;
   const fs::file_status status = fs::status(out_, error);
   if (!fs::exists(status)) {
     if (fs::is_symlink(fs::symlink_status(out_, error))) {
-      refuse_usage("OUT: {} is a symbolic link to nothing", request.out);
+      refuse_usage("OUT: {} is a symbolic link to nothing", out);
     }
-    refuse_long_name();
     return;
   }
-  if (!fs::is_directory(status)) refuse_usage("OUT: {} is there and is no folder", request.out);
-  const std::vector<std::string> files = files_in(out_);
-  const bool only_work = std::all_of(files.begin(), files.end(), [](const std::string& name) {
-    return name.rfind(std::string(kWorkInside) + "/", 0) == 0;
-  });
-  if (only_work || files.empty()) {
-    place_ = Place::empty;
-    work_ = (fs::path(out_) / kWorkInside).string();
-    return;
-  }
-  // Files being moved up when a run was ended: its working folder is still there.
-  if (fs::exists(fs::path(out_) / kWorkInside / kJournal, error)) {
-    place_ = Place::empty;
-    work_ = (fs::path(out_) / kWorkInside).string();
-    if (unfinished_ == Unfinished::resume) return;
-    refuse_usage("OUT: {} holds an unfinished conversion: --resume continues it", request.out);
+  if (!fs::is_directory(status)) refuse_usage("OUT: {} is there and is no folder", out);
+  if (has_journal(out_)) {
+    if (unfinished_ == Unfinished::resume) {
+      place_ = Place::published;
+      work_ = out_;
+      return;
+    }
+    if (existing_ == Existing::refuse) {
+      refuse_usage(
+          "OUT: {} is complete, but for what its conversion was to remove: --resume does that, "
+          "--force replaces it",
+          out);
+    }
+  } else if (fs::is_empty(out_, error) && has_journal(beside_)) {
+    return;  // the folder came after the conversion was begun
+  } else {
+    const std::vector<std::string> files = files_in(out_);
+    const bool only_work = std::all_of(files.begin(), files.end(), [](const std::string& name) {
+      return name.rfind(std::string(kWorkInsideName) + "/", 0) == 0;
+    });
+    // With files beside the working folder: ended while it moved them up.
+    const bool is_moving = !only_work && has_journal(inside_);
+    // A conversion that was to replace that one takes precedence.
+    const bool is_given_up = existing_ == Existing::replace && has_journal(beside_);
+    if (only_work || (is_moving && unfinished_ == Unfinished::resume && !is_given_up)) {
+      place_ = Place::empty;
+      work_ = inside_;
+      return;
+    }
+    if (is_moving && existing_ == Existing::refuse) {
+      refuse_usage(
+          "OUT: {} holds an unfinished conversion: --resume continues it, --force starts anew",
+          out);
+    }
   }
   refuse_foreign();
-  refuse_long_name();
   place_ = Place::replaced;
 }
 
@@ -109,61 +129,71 @@ TargetFolder::~TargetFolder() {
 }
 
 void TargetFolder::refuse_overlap(const Model& model) const {
-  const fs::path source = resolved(model.path());
+  const fs::path source = resolved(model.path(), "MODEL");
   if (lies_in(out_, source)) refuse_usage("OUT: {} is MODEL or lies in it", out_);
   if (lies_in(source, out_)) refuse_usage("OUT: MODEL lies in {}", out_);
-  if (lies_in(source, work_) || lies_in(work_, source)) {
-    refuse_usage("OUT: MODEL is {}, the folder for unfinished work: choose another OUT", work_);
+  for (const std::string& folder : {beside_, old_}) {
+    if (lies_in(source, folder) || lies_in(folder, source)) {
+      refuse_usage("OUT: MODEL is {}, a folder for unfinished work: choose another OUT", folder);
+    }
   }
   for (const TensorFile& shard : model.shards()) {  // in the Hub's cache they lie elsewhere
-    for (const std::string& folder : {out_, work_}) {
-      if (lies_in(resolved(shard.path()), folder)) {
+    for (const std::string& folder : {out_, beside_, old_}) {
+      if (lies_in(resolved(shard.path(), "MODEL"), folder)) {
         refuse_usage("OUT: {}, a file of MODEL, lies in {}", shard.path(), folder);
       }
     }
   }
 }
 
-// The working folder beside OUT has the longer name.
-void TargetFolder::refuse_long_name() const {
+void TargetFolder::require_names(const std::vector<std::string>& names) const {
   const auto most = ::pathconf(parent_.c_str(), _PC_NAME_MAX);
-  if (most < 0) return;  // no limit, or none that is known
-  const auto length = static_cast<int64_t>(fs::path(out_).filename().native().size());
-  const auto added = static_cast<int64_t>(fs::path(work_).filename().native().size()) - length;
-  if (length + added <= most) return;
-  refuse_usage("OUT: expected a name of at most {} bytes, got {}", most - added, length);
+  const auto length = [](const fs::path& path) {
+    return static_cast<int64_t>(path.filename().native().size());
+  };
+  if (most >= 0) {  // else there is no limit, or none that is known
+    // The longest name of a folder that the work may need.
+    int64_t needed = length(out_);
+    if (place_ == Place::free) needed = length(beside_);
+    if (place_ == Place::replaced) needed = length(old_);
+    if (needed > most) {
+      refuse_usage("OUT: expected a name of at most {} bytes{}, got {}",
+                   most - needed + length(out_), place_ == Place::replaced ? " to replace" : "",
+                   length(out_));
+    }
+  }
+  for (const std::string& name : names) {
+    for (const fs::path& part : fs::path(name)) {
+      if (most < 0 || length(part) <= most) continue;
+      refuse_usage("OUT: its file system allows names of {} bytes: {} of MODEL has {}", most,
+                   shown(name), length(part));
+    }
+    const size_t path = std::max({out_.size(), beside_.size(), inside_.size()}) + 1 + name.size();
+    if (path < PATH_MAX) continue;
+    refuse_usage("OUT: expected paths of fewer than {} bytes, got {} with {} of MODEL", PATH_MAX,
+                 path, shown(name));
+  }
 }
 
-// Every working folder has a journal, a lock, or the record of a complete output.
 void TargetFolder::refuse_foreign_work() const {
-  std::error_code error;
-  if (fs::is_empty(work_, error)) return;
-  for (const char* name : {kJournal, kLock, kRecord}) {
-    if (fs::is_regular_file(fs::path(work_) / name, error)) return;
-  }
+  if (is_marked(work_)) return;
   refuse_usage("OUT: {}, where the work is done, holds files that rowscale did not write", work_);
 }
 
 // Only what rowscale wrote, and only as it wrote it, is ever replaced.
 void TargetFolder::refuse_foreign() const {
-  const std::string record = (fs::path(out_) / kRecord).string();
-  std::error_code error;
-  if (!fs::is_regular_file(record, error)) {
+  fs::path record = fs::path(out_) / kRecordName;
+  if (!is_plain_file(record)) record = fs::path(inside_) / kRecordName;  // not moved up yet
+  if (!is_plain_file(record)) {
     refuse_usage("OUT: {} is not empty, and rowscale did not write it", out_);
   }
   if (existing_ == Existing::refuse) {
     refuse_usage("OUT: {} is there: --force replaces it", out_);
   }
-  const auto json = nlohmann::json::parse(read_text(record, kLargestText), nullptr, false);
-  std::set<std::string> known = {kRecord};
-  if (json.is_object() && json.contains("files") && json["files"].is_array()) {
-    for (const auto& file : json["files"]) {
-      const auto name = file.is_object() ? file.find("name") : file.end();
-      if (name != file.end() && name->is_string()) known.insert(name->get<std::string>());
-    }
-  }
+  const std::set<std::string> known = recorded_files(record.string());
   for (const std::string& name : files_in(out_)) {
-    if (known.count(name) != 0) continue;
+    if (known.count(name) != 0 || name == kRecordName) continue;
+    if (is_working_name(fs::path(name).begin()->native())) continue;
     refuse_usage("OUT: {} holds {}, which rowscale did not write: it would be lost with --force",
                  out_, name);
   }
@@ -188,12 +218,12 @@ std::string TargetFolder::finished_path(const std::string& name) const {
   return path.string();
 }
 
-std::string TargetFolder::journal_path() const {
-  return (fs::path(work_) / kJournal).string();
+std::string TargetFolder::part_path() const {
+  return (fs::path(work_) / kPartName).string();
 }
 
-bool TargetFolder::is_ours(const std::string& name) {
-  return name == kJournal || name == kLock;
+std::string TargetFolder::journal_path() const {
+  return (fs::path(work_) / kJournalName).string();
 }
 
 void TargetFolder::begin() {
@@ -206,28 +236,26 @@ void TargetFolder::begin() {
     refuse_foreign_work();
   }
   lock();
-  std::error_code error;
-  is_resumed_ = fs::exists(journal_path(), error);
-  // A complete folder whose renaming, or an old one whose removal, was interrupted.
-  if (!is_resumed_) clear_work();
+  is_resumed_ = has_journal(work_);
+  if (place_ == Place::published) {
+    if (is_resumed_) return;
+    remove_file(fs::path(work_) / kLockName);  // which lock() has made anew
+    refuse_usage("OUT: another run has just written {}", out_);
+  }
   if (is_resumed_ && unfinished_ == Unfinished::refuse) {
     if (existing_ == Existing::refuse) {
       refuse_usage("{} holds an unfinished conversion: --resume continues it, --force starts anew",
                    work_);
     }
-    clear_work();
     is_resumed_ = false;
   }
+  if (!is_resumed_) clear_marked(work_);
+  if (place_ == Place::replaced) settle_replaced();
 }
 
 void TargetFolder::lock() {
-  const std::string path = (fs::path(work_) / kLock).string();
-  lock_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (lock_ < 0) fail_output(path, "cannot be opened");
-  if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) refuse_usage("OUT: another run is writing {}", out_);
-    fail_output(path, "cannot be locked");
-  }
+  const std::string path = (fs::path(work_) / kLockName).string();
+  lock_ = lock_file(path, out_);
   // The run that had it may have finished meanwhile and taken the folder away.
   struct stat mine = {};
   struct stat there = {};
@@ -236,80 +264,97 @@ void TargetFolder::lock() {
   }
 }
 
-void TargetFolder::clear_work() const {
-  std::error_code error;
-  for (fs::directory_iterator it(work_, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename() == kLock) continue;
-    fs::remove_all(it->path(), error);
-    if (error) break;
-  }
-  if (error) throw Failure(FailureKind::output, work_ + ": cannot be emptied: " + error.message());
+// An output whose own last step was interrupted becomes one that is done, before the journal of the
+// conversion that replaces it is there: never two journals of which either could be meant.
+void TargetFolder::settle_replaced() const {
+  // What marks it, also where it was not moved up yet: the exchanged folder is removed by its
+  // marks.
+  const fs::path record = fs::path(out_) / kRecordName;
+  if (!is_plain_file(record)) rename_path(fs::path(inside_) / kRecordName, record);
+  const fs::path lock = fs::path(out_) / kLockName;
+  if (!has_journal(out_) && !is_plain_file(lock)) return;
+  const int fd = lock_file(lock.string(), out_);
+  remove_file(lock);
+  remove_file(fs::path(out_) / kJournalName);
+  ::close(fd);
 }
 
 void TargetFolder::move_up(const std::vector<std::string>& last) const {
+  const fs::path from = work_;
+  const fs::path to = out_;
+  std::set<fs::path> folders = {to};
   const auto move = [&](const std::string& name) {
-    const fs::path to = fs::path(out_) / name;
+    const fs::path folder = (to / name).parent_path();
     std::error_code error;
-    fs::create_directories(to.parent_path(), error);
-    if (std::rename((fs::path(work_) / name).c_str(), to.c_str()) != 0) {
-      fail_output(to.string(), "cannot be put in its place");
-    }
+    fs::create_directories(folder, error);  // where it fails, so does the renaming
+    rename_path(from / name, to / name);
+    folders.insert(folder);
   };
-  for (const std::string& name : files_in(work_)) {
-    if (!is_ours(name) && std::find(last.begin(), last.end(), name) == last.end()) move(name);
+  for (const std::string& name : files_in(from)) {
+    const bool is_last = std::find(last.begin(), last.end(), name) != last.end();
+    if (!is_last && !is_working_name(name)) move(name);
   }
-  sync_folder(out_);
+  for (const fs::path& folder : folders) sync_folder(folder.string());
   std::error_code error;
   for (const std::string& name : last) {
-    if (!name.empty() && fs::exists(fs::path(work_) / name, error)) move(name);
+    if (!name.empty() && fs::exists(from / name, error)) move(name);
   }
   sync_folder(out_);
-  fs::remove_all(work_, error);
+  for (const char* name : {kLockName, kJournalName}) rename_path(from / name, to / name);
+  sync_folder(out_);
 }
 
-void TargetFolder::finish(const std::vector<std::string>& last) {
+void TargetFolder::exchange() const {
+  if (renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, out_.c_str(), RENAME_EXCHANGE) == 0) return;
+  // A file system without the exchange: for a moment there is no folder.
   std::error_code error;
-  if (place_ == Place::empty) {
-    move_up(last);
-    sync_folder(parent_);
-    return;
-  }
-  fs::remove(journal_path(), error);
-  fs::remove(fs::path(work_) / kLock, error);
-  sync_folder(work_);
-  if (place_ == Place::absent) {
-    // Not over something that came meanwhile.
-    if (renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, out_.c_str(), RENAME_NOREPLACE) != 0 &&
-        (errno != EINVAL || std::rename(work_.c_str(), out_.c_str()) != 0)) {
-      fail_output(out_, "cannot be put in its place");
-    }
-  } else if (renameat2(AT_FDCWD, work_.c_str(), AT_FDCWD, out_.c_str(), RENAME_EXCHANGE) == 0) {
-    sync_folder(parent_);
-    // The old one now; its record last: without it what is left would be nobody's.
-    for (const std::string& name : files_in(work_)) {
-      if (name != kRecord) fs::remove(fs::path(work_) / name, error);
-    }
-    fs::remove_all(work_, error);
-  } else {
-    // A file system without the exchange: for a moment there is no folder.
-    const std::string old = work_ + "-old";
-    if (std::rename(out_.c_str(), old.c_str()) != 0 ||
-        std::rename(work_.c_str(), out_.c_str()) != 0) {
-      fail_output(out_, "cannot be put in its place");
-    }
-    fs::remove_all(old, error);
+  if (fs::exists(old_, error) && is_marked(old_)) remove_marked(old_);
+  rename_path(out_, old_);
+  rename_path(work_, out_);
+}
+
+void TargetFolder::publish(const std::vector<std::string>& last) {
+  switch (place_) {
+    case Place::free:
+      sync_folder(work_);
+      rename_path(work_, out_);  // fails over anything but an empty folder
+      break;
+    case Place::replaced:
+      sync_folder(work_);
+      exchange();
+      break;
+    case Place::empty:
+      move_up(last);
+      break;
+    case Place::published:
+      break;
   }
   sync_folder(parent_);
 }
 
+void TargetFolder::tidy() const {
+  const auto is_folder = [](const fs::path& path) {
+    std::error_code error;
+    return fs::is_directory(fs::symlink_status(path, error));
+  };
+  for (const std::string& folder : {beside_, old_}) {
+    if (is_folder(folder) && is_marked(folder)) remove_marked(folder);
+  }
+  if (is_folder(inside_)) remove_marked(inside_);  // its marks were moved up
+  sync_folder(parent_);
+  remove_file(fs::path(out_) / kLockName);
+  remove_file(fs::path(out_) / kJournalName);
+  sync_folder(out_);
+}
+
 void TargetFolder::discard() const {
-  std::error_code ignored;
-  fs::remove_all(work_, ignored);
+  remove_marked(work_);
 }
 
 int64_t TargetFolder::free_bytes() const {
-  // An empty folder may be where another file system begins.
-  const std::string& where = place_ == Place::empty ? out_ : parent_;
+  // A folder that is there may be where another file system begins.
+  const bool is_there = place_ == Place::empty || place_ == Place::published;
+  const std::string& where = is_there ? out_ : parent_;
   struct statvfs info = {};
   if (statvfs(where.c_str(), &info) != 0) fail_output(where, "its free space is not known");
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
@@ -318,7 +363,9 @@ int64_t TargetFolder::free_bytes() const {
 int64_t TargetFolder::used_bytes() const {
   int64_t bytes = 0;
   std::error_code error;
-  for (fs::recursive_directory_iterator it(work_, error), end; !error && it != end;
+  const std::string& where =
+      place_ == Place::empty ? out_ : work_;  // files may be moved up already
+  for (fs::recursive_directory_iterator it(where, error), end; !error && it != end;
        it.increment(error)) {
     struct stat info = {};
     if (lstat(it->path().c_str(), &info) == 0) bytes += info.st_blocks * 512;

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/language_config.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace rowscale::checkpoint {
@@ -131,6 +132,15 @@ Check verify_config(const json& config) {
     return check;
   }
   const std::string where = "quantization_config";
+  for (const char* nested : kLanguageConfigs) {
+    const auto language = config.find(nested);
+    if (language == config.end() || !language->is_object()) continue;
+    const auto other = language->find(where);
+    if (other == language->end() || other->is_null()) continue;
+    check.add_item();
+    if (*other != *it)
+      check.add_problem(fmt::format("{}.{}: differs from that at the top", nested, where));
+  }
   only_known(*it, kConfigFields, where, &check);
   expect(*it, "quant_method", "compressed-tensors", where, &check);
   expect(*it, "format", "float-quantized", where, &check);

@@ -142,12 +142,10 @@ Check check_index(const Model& model) {
   }
   int64_t bytes = 0;
   for (const Place place : model.tensors()) bytes += model.entry(place).bytes();
-  const auto index = nlohmann::json::parse(
-      read_text(model.file_path(model.index_name()), kLargestIndex), nullptr, false);
-  const auto total = nlohmann::json::json_pointer("/metadata/total_size");
-  if (index.contains(total) && index[total] != bytes) {
-    check.add_problem(fmt::format("{}: total_size: expected {}, got {}", model.index_name(), bytes,
-                                  index[total].dump()));
+  const std::optional<int64_t> total = model.index_total_size();
+  if (total && *total != bytes) {
+    check.add_problem(
+        fmt::format("{}: total_size: expected {}, got {}", model.index_name(), bytes, *total));
   }
   return check;
 }

@@ -12,7 +12,7 @@ namespace rowscale::checkpoint {
 namespace {
 
 std::string set(const std::string& text, const std::string& value = "{\n  \"a\": 1\n}") {
-  return with_member(text, "quantization_config", value, "config.json");
+  return with_member(text, {"quantization_config"}, value, "config.json");
 }
 
 TEST(ConfigText, InsertsBehindTheLastMember) {
@@ -48,6 +48,52 @@ TEST(ConfigText, AcceptsPythonsNumbersOutsideStringsOnly) {
   EXPECT_THROW(parse_config(std::string_view("{}\0", 3), "config.json"), Failure);
 }
 
+// What json.loads of Python 3.11 accepts and refuses.
+TEST(ConfigText, ReadsWhatPythonReads) {
+  const std::string digits(400, '9');
+  for (const std::string& number :
+       {std::string("1e999"), std::string("-1E+999"), digits, "-" + digits, digits + ".5e1",
+        std::string("[1e999,-Infinity]"), std::string("1e-999")}) {
+    const std::string text = "{\"a\": " + number + ", \"b\": 1}";
+    EXPECT_EQ(parse_config(text, "config.json")["b"], 1) << number;
+    EXPECT_EQ(set(text), text.substr(0, text.size() - 1) + ", \"quantization_config\": {\"a\":1}}");
+  }
+  for (const char* half : {R"(\ud800)", R"(\uDFFF)", R"(\ud800\ud800)", R"(x\udc00y)"}) {
+    const std::string text = std::string("{\"") + half + "\": \"" + half + "\"}";
+    EXPECT_EQ(parse_config(text, "config.json").size(), 1U) << text;
+    EXPECT_EQ(set(text).substr(0, text.size() - 1), text.substr(0, text.size() - 1));
+  }
+  EXPECT_EQ(parse_config(R"({"a": "\ud83d\ude00 \\ud800"})", "config.json")["a"],
+            "\xF0\x9F\x98\x80 \\ud800");
+  for (const char* text :
+       {"{\"a\": -NaN}", "{\"a\": 1Infinity}", "{\"a\": +1e999}", "{\"a\": .1e999}", "{\"a\": 1e}",
+        "{\"a\": 01e999}", "{\"a\": InfinityNaN}", R"({"a": "\u12"})"}) {
+    EXPECT_THROW(parse_config(text, "config.json"), Failure) << text;
+  }
+}
+
+// The value that a member is added behind may be one that is read as another.
+TEST(ConfigText, InsertsBehindWhatOnlyPythonReads) {
+  for (const char* value : {"NaN", "-Infinity", "1e999", "[NaN]"}) {
+    const std::string text = std::string("{\"x\": ") + value;
+    EXPECT_EQ(set(text + "}"), text + ",\"quantization_config\": {\"a\":1}}");
+  }
+}
+
+TEST(ConfigText, ReplacesInsideAnObject) {
+  const auto nested = [](const std::string& text) {
+    return with_member(text, {"text_config", "quantization_config"}, "{\n  \"a\": 1\n}",
+                       "config.json");
+  };
+  EXPECT_EQ(
+      nested("{\n  \"text_config\": {\n    \"quantization_config\": {\"b\": 2},\n    \"c\": "
+             "1e999\n  }\n}"),
+      "{\n  \"text_config\": {\n    \"quantization_config\": {\n      \"a\": 1\n    },\n    \"c\": "
+      "1e999\n  }\n}");
+  EXPECT_EQ(nested(R"({"quantization_config":1,"text_config":{"quantization_config":2}})"),
+            R"({"quantization_config":1,"text_config":{"quantization_config":{"a":1}}})");
+}
+
 SourceFormat format_of(const std::string& quantization) {
   return read_quantization_config(
              nlohmann::json::parse(R"({"quantization_config":)" + quantization + "}"))
@@ -69,6 +115,15 @@ TEST(QuantizationConfig, RecognizesWhatPeopleHave) {
   EXPECT_EQ(format_of(R"({"load_in_4bit":true})"), SourceFormat::bitsandbytes);
   EXPECT_EQ(format_of(R"({"quant_method":"mxfp4"})"), SourceFormat::mxfp4);
   EXPECT_EQ(format_of(R"({"quant_method":"hqq"})"), SourceFormat::other);
+}
+
+TEST(QuantizationConfig, IsFoundWithTheLanguageModel) {
+  for (const char* name : {"text_config", "llm_config", "language_config"}) {
+    const auto config = nlohmann::json::parse(
+        std::string("{\"") + name +
+        R"(":{"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}}})");
+    EXPECT_EQ(read_quantization_config(config).format, SourceFormat::block_fp8) << name;
+  }
 }
 
 TEST(QuantizationConfig, ReadsDeepSeeksBlocks) {

@@ -124,6 +124,25 @@ class Folder(Case):
         self.assertEqual(member.sub("", text, 1), member.sub("", after, 1))
         self.assertEqual(json.loads(after)["quantization_config"]["quant_method"], "compressed-tensors")
 
+    def test_config_of_the_language_model(self):
+        """Readers look in one place or the other: both get the new member, and no other byte changes."""
+        model = block_fp8.deepseek_fp8()
+        language = {"model_type": "deepseek_v3", "hidden_size": 256}
+        language["quantization_config"] = model.config.pop("quantization_config")
+        model.config["text_config"] = language
+        before = model.text()
+        make_checkpoints.write(self.source, model)
+        self.convert("--scheme", "fp8-block")
+        after = (self.out / "config.json").read_text()
+        config = json.loads(after)
+        self.assertEqual(config["quantization_config"]["quant_method"], "compressed-tensors")
+        self.assertEqual(config["quantization_config"], config["text_config"]["quantization_config"])
+        inside = re.compile(r'"quantization_config": \{.*?\n    \}', re.DOTALL)
+        at_the_end = re.compile(r',\n  "quantization_config": \{.*?\n  \}', re.DOTALL)
+        self.assertEqual(inside.sub("", before, 1), at_the_end.sub("", inside.sub("", after, 1), 1))
+        done = run("verify", self.out)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
     def test_side_files(self):
         make_checkpoints.write(self.source, models.llama(shards=2))
         (self.source / "stray.safetensors").write_bytes(b"not in the index")
@@ -156,8 +175,8 @@ class Folder(Case):
         """Left out and named, also where OUT is an empty folder; names that are close to them are not."""
         model = models.llama()
         make_checkpoints.write(self.source, model)
-        left_out = (".rowscale-journal", ".rowscale-lock", "config.json.rowscale-part", "sub/x.rowscale-part")
-        copied = ("config.json.part", "model.safetensors.part", "rowscale.json.part", "sub/.rowscale-lock")
+        left_out = (".rowscale-journal", ".rowscale-lock", ".rowscale-part")
+        copied = ("config.json.rowscale-part", "rowscale.json.part", "sub/.rowscale-lock", "sub/.rowscale-part")
         (self.source / "sub").mkdir(exist_ok=True)
         for name in (*left_out, *copied):
             (self.source / name).write_text(f"text of {name}")
@@ -173,6 +192,33 @@ class Folder(Case):
                 self.assertEqual(got.get(name), f"text of {name}".encode(), name)
             self.assertEqual(json.loads(got["config.json"])["model_type"], "llama")
             self.assert_tensors(expected.tensors(model, "fp8-dynamic", "compressed-tensors"), out)
+
+    def test_names_as_long_as_the_file_system_allows(self):
+        """A file that is being written has a name that does not grow with its own."""
+        make_checkpoints.write(self.source, models.llama(), {})
+        longest = os.pathconf(self.folder, "PC_NAME_MAX")
+        names = ("n" * longest, "d" * longest + "/" + "m" * longest, "s" * (longest - 12) + ".safetensors")
+        for name in names[:2]:
+            (self.source / name).parent.mkdir(exist_ok=True)
+            (self.source / name).write_text("text")
+        (self.source / "model.safetensors").rename(self.source / names[2])
+        self.convert("--scheme", "fp8-dynamic")
+        got = files_of(self.out)
+        self.assertEqual([got.get(name) for name in names[:2]], [b"text"] * 2)
+        self.assertIn(names[2], got)
+
+    def test_paths_too_long_are_refused_before_work(self):
+        model, deep = models.llama(), self.folder
+        make_checkpoints.write(self.source, model, {})
+        while len(str(deep)) < 4000:
+            deep /= "d" * min(200, 4000 - len(str(deep)))
+        for name in range(len(str(self.folder)) + 1, 4001, 1000):
+            os.makedirs(str(deep)[:name].rstrip("/"), exist_ok=True)
+        os.makedirs(deep, exist_ok=True)
+        (self.source / ("x" * 120)).write_text("text")
+        done = self.convert("--scheme", "fp8-dynamic", out=deep / "o", code=2)
+        self.assertIn("expected paths of fewer than 4096 bytes", done.stderr)
+        self.assertEqual(os.listdir(deep), [])
 
     def test_index_sums_the_payload(self):
         make_checkpoints.write(self.source, models.llama(shards=3))
@@ -222,6 +268,90 @@ class Folder(Case):
             self.assertEqual("model.embed_tokens.weight" in names, file.name.startswith("model-00001"))
 
 
+class Cards(Case):
+    """--card: README.md says what the model is, and nothing of the original is lost."""
+
+    def card(self, files):
+        make_checkpoints.write(self.source, models.llama(), files)
+        self.convert("--scheme", "fp8-dynamic", "--card")
+        record = json.loads((self.out / "rowscale.json").read_text())
+        self.assertIn("README.md", [file["name"] for file in record["files"]])
+        _, front, text = (self.out / "README.md").read_text().split("---\n", 2)
+        return front.splitlines(), text
+
+    def test_what_is_taken_over(self):
+        original = (
+            b"---\nlicense: other\nlicense_name: a-name\nbase_model:\n- owner/older\n"
+            b"language:\n- de\n- en\n"
+            b"tags:\n- one\n  - two three\n- fp8\nmodel-index:\n- name: x\n---\n# Text\nlicense: mit\n"
+        )
+        front, text = self.card({"README.md": original})
+        self.assertEqual(
+            front,
+            [
+                "base_model: model",
+                "base_model_relation: quantized",
+                "license: other",
+                "license_name: a-name",
+                "language:",
+                "- de",
+                "- en",
+                "tags:",
+                "- one",
+                "- two three",
+                "- fp8",
+                "- compressed-tensors",
+                "- rowscale",
+            ],
+        )
+        self.assertIn("(README.base.md)", text)
+        self.assertIn("`fp8-dynamic`", text)
+        self.assertEqual((self.out / "README.base.md").read_bytes(), original)
+
+    def test_tags_in_one_line(self):
+        front, _ = self.card({"README.md": b"---\ntags: [one, two ]\nlicense: mit\n---\n"})
+        self.assertEqual(
+            front[2:],
+            ["license: mit", "tags:", "- one", "- two", "- fp8", "- compressed-tensors", "- rowscale"],
+        )
+
+    def test_a_card_that_was_set_aside_before(self):
+        files = {"README.md": b"second", "README.base.md": b"first", "README.base-2.md": b"other"}
+        _, text = self.card(files)
+        self.assertIn("(README.base-3.md)", text)
+        got = files_of(self.out)
+        self.assertEqual(got["README.base.md"], b"first")
+        self.assertEqual(got["README.base-2.md"], b"other")
+        self.assertEqual(got["README.base-3.md"], b"second")
+
+    def test_without_a_card(self):
+        front, text = self.card({"README.base.md": b"kept"})
+        self.assertEqual(front[:2], ["base_model: model", "base_model_relation: quantized"])
+        self.assertNotIn("README.base", text)
+        self.assertEqual((self.out / "README.base.md").read_bytes(), b"kept")
+
+    def test_names_that_yaml_would_take_for_something_else(self):
+        self.source = self.folder / "null: # x"
+        front, _ = self.card({})
+        self.assertEqual(front[0], 'base_model: "null: # x"')
+
+    def test_the_name_in_the_hubs_cache(self):
+        self.source = make_checkpoints.hub_snapshot(self.folder, models.llama())
+        self.convert("--scheme", "fp8-dynamic", "--card")
+        self.assertIn("base_model: owner/name\n", (self.out / "README.md").read_text())
+
+    def test_cards_that_cannot_be_written_are_refused_before_work(self):
+        for files, code in (
+            ({"README.md/x": b""}, 2),
+            ({"README.md": b"version https://git-lfs.github.com/spec/v1\n"}, 3),
+        ):
+            shutil.rmtree(self.source, ignore_errors=True)
+            make_checkpoints.write(self.source, models.llama(), files)
+            done = self.convert("--scheme", "fp8-dynamic", "--card", code=code)
+            self.assertIn("README.md", done.stderr)
+            self.assertEqual(os.listdir(self.folder), ["model"])
+
+
 class Options(Case):
     def test_ignore_by_name_and_by_expression(self):
         model = models.llama()
@@ -236,6 +366,49 @@ class Options(Case):
         config = json.loads((self.out / "config.json").read_text())
         self.assertEqual(set(config["quantization_config"]["ignore"]), expected.ignored(model))
 
+    def test_ignore_of_weights_in_fp8(self):
+        """They come out in the model's dtype: code * scale, rounded once."""
+        left = ("model.layers.0.mlp.down_proj", "model.layers.1.self_attn.o_proj")
+        for encoding in ("f32", "ue8m0"):
+            model = block_fp8.deepseek_fp8(encoding)
+            shutil.rmtree(self.source, ignore_errors=True)
+            make_checkpoints.write(self.source, model)
+            source = {t.name: t.make for t in model.tensors}
+            for scheme in SCHEMES:
+                for memory in ("512M", "48M"):
+                    out = self.folder / f"{encoding}-{scheme}-{memory}"
+                    options = ("--ignore", left[0], "--ignore", "re:.*1.self_attn.o_proj$")
+                    done = self.convert("--scheme", scheme, *options, "--max-memory", memory, out=out)
+                    wanted = expected.tensors(model, scheme, "compressed-tensors")
+                    for name in left:
+                        del wanted[f"{name}.weight_scale"]
+                        codes, scales = source[f"{name}.weight"](), source[f"{name}.weight_scale_inv"]()
+                        wanted[f"{name}.weight"] = block_fp8.dequantized(codes, scales)
+                    self.assert_tensors(wanted, out)
+                    ignore = json.loads((out / "config.json").read_text())["quantization_config"]["ignore"]
+                    self.assertLessEqual(set(left), set(ignore))
+                    self.assertIn("left alone by --ignore", done.stdout)
+                    done = run("verify", out, "--against", self.source)
+                    self.assertEqual(done.returncode, 0, done.stdout)
+            done = self.convert("--scheme", "fp8-block", "--dry-run", *options, out=self.folder / "x")
+            self.assertRegex(done.stdout, r'0.mlp.down_proj.weight" .*dequantize: left alone by --ignore')
+
+    def test_ignore_of_a_weight_in_fp8_that_holds_nan(self):
+        model = block_fp8.deepseek_fp8()
+        for t in model.tensors:
+            if t.name == "model.layers.0.mlp.down_proj.weight":
+
+                def make(make=t.make):
+                    array = make().copy()
+                    array.view(np.uint8)[200, 300] = 0x7F
+                    return array
+
+                t.make = make
+        make_checkpoints.write(self.source, model)
+        done = self.convert("--scheme", "fp8-block", "--ignore", "model.layers.0.mlp.down_proj", code=3)
+        self.assertIn("row 200, column 300", done.stderr)
+        self.assertEqual(os.listdir(self.folder), ["model"])
+
     def test_bad_patterns(self):
         make_checkpoints.write(self.source, models.llama())
         for pattern in ("model.layers.9.mlp.down_proj", "re:(", "re:.*mlp.gate", "re:.*q_proj$"):
@@ -246,17 +419,45 @@ class Options(Case):
     def test_unknown_stack_is_reported(self):
         make_checkpoints.write(self.source, make_checkpoints.CONVERTIBLE["unknown_stack"]())
         done = self.convert("--scheme", "fp8-dynamic")
-        self.assertRegex(done.stdout, r"experts stacked in a way that is not known .* \d+\.\d %")
+        self.assertRegex(done.stdout, r"stacked experts, which are not taken apart .* \d+\.\d %")
+        self.assertIn("% of the weight bytes are experts stacked in one tensor", done.stderr)
         self.convert("--scheme", "fp8-dynamic", "--strict", out=self.folder / "strict", code=1)
 
     def test_experts_that_vllm_refuses_are_warned_of(self):
-        for kind, experts in (("mixtral", 24), ("gpt_oss", 18), ("llama", 0)):
+        for kind, experts in (("mixtral", 24), ("llama4", 18), ("llama", 0)):
             source = self.folder / kind
             make_checkpoints.write(source, make_checkpoints.CONVERTIBLE[kind]())
             for scheme in ("fp8-dynamic", "fp8-tensor"):
                 done = self.convert("--scheme", scheme, "--dry-run", source=source)
                 warned = re.findall(r"(\d+) weights are experts", done.stderr)
                 self.assertEqual(warned, [str(experts)] if experts and scheme == "fp8-tensor" else [])
+
+    def test_without_a_working_directory(self):
+        make_checkpoints.write(self.source, models.llama())
+        gone = self.folder / "gone"
+        command = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+
+        def start(code, *arguments):
+            gone.mkdir()
+            done = subprocess.run(
+                ["sh", "-c", command, "sh", gone, ROWSCALE, *map(str, arguments)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(done.returncode, code, done.stderr)
+            return done.stderr
+
+        scheme = ("--scheme", "fp8-dynamic")
+        said = start(3, "quantize", "model", self.out, *scheme)
+        self.assertIn("model: expected an absolute path: the working directory is gone", said)
+        said = start(2, "quantize", self.source, "out", *scheme)
+        self.assertIn("OUT: expected an absolute path, got out: the working directory is gone", said)
+        self.assertIn("the working directory is gone", start(3, "inspect", "model"))
+        self.assertIn("the working directory is gone", start(3, "verify", "out"))
+        start(0, "quantize", self.source, self.out, *scheme)
+        start(0, "verify", self.out, "--against", self.source)
+        self.assert_tensors(expected.tensors(models.llama(), "fp8-dynamic", "compressed-tensors"))
 
     def test_wrong_arguments(self):
         make_checkpoints.write(self.source, models.llama())

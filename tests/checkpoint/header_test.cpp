@@ -269,5 +269,39 @@ TEST(Shown, CutsBetweenCharacters) {
   EXPECT_EQ(shown(umlauts + "\xC3\xA4" + "y"), '"' + umlauts + "\xC3\xA4\"... (122 bytes)");
 }
 
+// What is longer than any real file has it would fill the memory of whoever keeps it.
+TEST(Header, RefusesWhatIsTooLong) {
+  const auto with_name = [](size_t bytes) {
+    return "{\"" + std::string(bytes, 'n') +
+           R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  };
+  SafetensorsHeader header;
+  EXPECT_TRUE(parse_header(with_name(4096), 1, &header).ok());
+  EXPECT_NE(
+      parse_header(with_name(4097), 1, &header).message().find("at most 4096 bytes, got 4097"),
+      std::string::npos);
+
+  const auto with_dimensions = [](int count) {
+    std::string shape = "1";
+    for (int i = 1; i < count; ++i) shape += ",1";
+    return R"({"a":{"dtype":"U8","shape":[)" + shape + R"(],"data_offsets":[0,1]}})";
+  };
+  EXPECT_TRUE(parse_header(with_dimensions(64), 1, &header).ok());
+  EXPECT_NE(parse_header(with_dimensions(65), 1, &header).message().find("at most 64 dimensions"),
+            std::string::npos);
+
+  // Escapes and quotes inside do not end a text; white space counts too.
+  for (const std::string& filler : {std::string("x"), std::string("\\\""), std::string(",")}) {
+    std::string text = R"({"__metadata__":{"a":")";
+    while (text.size() < (size_t{16} << 20) - 100) text += filler;
+    EXPECT_TRUE(parse_header(text + "\"}}", 0, &header).ok());
+    while (text.size() < (size_t{16} << 20) + 100) text += filler;
+    EXPECT_NE(parse_header(text + "\"}}", 0, &header).message().find("of at most 16777216 bytes"),
+              std::string::npos);
+  }
+  EXPECT_FALSE(
+      parse_header("{" + std::string((size_t{16} << 20) + 100, ' ') + "}", 0, &header).ok());
+}
+
 }  // namespace
 }  // namespace rowscale::checkpoint

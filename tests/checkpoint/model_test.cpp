@@ -87,6 +87,8 @@ TEST(Model, RefusesWhatAnIndexMayNotSay) {
   expect_refused(folder.path(), "expected a file name, got an array");
   with_map(R"({"a":{"b":"m.safetensors"}})");
   expect_refused(folder.path(), "expected a file name, got an object");
+  with_map("{\"" + std::string(4097, 'n') + R"(":"m.safetensors"})");
+  expect_refused(folder.path(), "expected a name of at most 4096 bytes, got 4097");
   with_map("{}");
   expect_refused(folder.path(), "names no tensor");
   write_bytes(folder / "model.safetensors.index.json", R"({"metadata":{}})");
@@ -133,7 +135,7 @@ TEST(Model, ListsWhatLiesBesideTheShards) {
   for (const char* name :
        {"tokenizer.json", "sub/deep/code.py", ".git/HEAD", ".cache/x", "a.bin",
         "original/params.json", "m.gguf", "stray.safetensors", "rowscale.json", ".rowscale-journal",
-        ".rowscale-work/x", "sub/x.rowscale-part", "x.part"}) {
+        ".rowscale-part", ".rowscale-work/x", "sub/.rowscale-part", "x.rowscale-part"}) {
     write_bytes(folder / name, "text");
   }
   const Model model = Model::open(folder.path());
@@ -143,11 +145,12 @@ TEST(Model, ListsWhatLiesBesideTheShards) {
                            : file.fate == Fate::rewritten ? "* "
                                                           : "- ");
   }
-  EXPECT_EQ(listed,
-            ".cache/- .git/- .rowscale-journal- .rowscale-work/- a.bin- config.json* m.gguf- "
-            "model.safetensors.index.json* original/- "
-            "rowscale.json- stray.safetensors- sub/deep/code.py+ "
-            "sub/x.rowscale-part- tokenizer.json+ x.part+ ");
+  EXPECT_EQ(
+      listed,
+      ".cache/- .git/- .rowscale-journal- .rowscale-part- .rowscale-work/- a.bin- config.json* "
+      "m.gguf- model.safetensors.index.json* original/- "
+      "rowscale.json- stray.safetensors- sub/.rowscale-part+ sub/deep/code.py+ "
+      "tokenizer.json+ x.rowscale-part+ ");
 }
 
 TEST(Model, FindsScalesUnderEverySpelling) {

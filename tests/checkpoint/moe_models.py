@@ -75,30 +75,14 @@ def qwen3_moe(inner=192):
     return decoder(config, block)
 
 
-# Stacks. `parts` says, from the architecture's own code, which slice is which weight [out, in].
+# Stacks: which slice is which weight [out, in], from the architecture's own code.
 
 
-def joined_transposed(at, stack):
-    """[E, H, 2I], gate in the first half of the last dimension (Llama-4, Qwen3-VL-MoE)."""
-    inner = stack.shape[2] // 2
-    out = {}
-    for e, expert in enumerate(stack):
-        out[f"{at}.experts.{e}.gate_proj.weight"] = expert[:, :inner].T
-        out[f"{at}.experts.{e}.up_proj.weight"] = expert[:, inner:].T
-    return out
+EXPERTS, INNER = 3, 192
 
 
-def interleaved_transposed(at, stack):
-    """[E, H, 2I], gate in the even columns (gpt-oss)."""
-    out = {}
-    for e, expert in enumerate(stack):
-        out[f"{at}.experts.{e}.gate_proj.weight"] = expert[:, 0::2].T
-        out[f"{at}.experts.{e}.up_proj.weight"] = expert[:, 1::2].T
-    return out
-
-
-def joined(at, stack):
-    """[E, 2I, H], gate in the first half (Qwen3.5-MoE, Gemma-4, Granite-MoE)."""
+def gate_and_up(at, stack):
+    """[E, 2I, H]: all of gate, then all of up."""
     inner = stack.shape[1] // 2
     out = {}
     for e, expert in enumerate(stack):
@@ -107,37 +91,45 @@ def joined(at, stack):
     return out
 
 
-def down_transposed(at, stack):
-    """[E, I, H]"""
-    return {f"{at}.experts.{e}.down_proj.weight": expert.T for e, expert in enumerate(stack)}
-
-
 def down(at, stack):
     """[E, H, I]"""
     return {f"{at}.experts.{e}.down_proj.weight": expert for e, expert in enumerate(stack)}
 
 
-def stack(model, name, shape, parts, at):
-    model.add(name, shape, Fate.SPLIT, parts=functools.partial(parts, at))
+def stacks(model, at, hidden, transposed, names=("experts.gate_up_proj", "experts.down_proj")):
+    """transposed: in the file each expert is [in, out] (Llama-4, Qwen3-VL-MoE)."""
+    for name, parts, shape in (
+        (names[0], gate_and_up, (EXPERTS, 2 * INNER, hidden)),
+        (names[1], down, (EXPERTS, hidden, INNER)),
+    ):
+        if transposed:
+
+            def split(array, parts=parts):
+                return parts(at, array.transpose(0, 2, 1))
+
+            model.add(f"{at}.{name}", (shape[0], shape[2], shape[1]), Fate.SPLIT, parts=split)
+        else:
+            model.add(f"{at}.{name}", shape, Fate.SPLIT, parts=functools.partial(parts, at))
 
 
-EXPERTS, INNER = 3, 192
+def multimodal(architecture, model_type, text, **changes):
+    return {
+        "architectures": [architecture],
+        "model_type": model_type,
+        "text_config": text,
+        "torch_dtype": "bfloat16",
+        **changes,
+    }
 
 
 def llama4():
     text = llama_config(model_type="llama4_text", num_local_experts=EXPERTS, intermediate_size=INNER)
-    config = {
-        "architectures": ["Llama4ForConditionalGeneration"],
-        "model_type": "llama4",
-        "text_config": text,
-        "torch_dtype": "bfloat16",
-    }
+    config = multimodal("Llama4ForConditionalGeneration", "llama4", text)
 
     def block(model, _, at):
         at, hidden = at + ".feed_forward", text["hidden_size"]
         model.leave(f"{at}.router.weight", EXPERTS, hidden)
-        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), joined_transposed, at)
-        stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
+        stacks(model, at, hidden, transposed=True)
         mlp(model, f"{at}.shared_expert", hidden, INNER)
 
     model = decoder(config, block, prefix="language_model.model")
@@ -153,19 +145,14 @@ def rename(model, old, new):
 
 def qwen3_vl_moe():
     text = qwen_moe_config("qwen3_vl_moe_text", "Qwen3VLMoeTextModel")
-    config = {
-        "architectures": ["Qwen3VLMoeForConditionalGeneration"],
-        "model_type": "qwen3_vl_moe",
-        "text_config": text,
-        "torch_dtype": "bfloat16",
-        "tie_word_embeddings": False,
-    }
+    config = multimodal(
+        "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe", text, tie_word_embeddings=False
+    )
 
     def block(model, _, at):
         at, hidden = at + ".mlp", text["hidden_size"]
         model.leave(f"{at}.gate.weight", EXPERTS, hidden)
-        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), joined_transposed, at)
-        stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
+        stacks(model, at, hidden, transposed=True)
 
     model = decoder(config, block, prefix="model.language_model", shards=2)
     vision = "model.visual.blocks.0"
@@ -179,25 +166,18 @@ def qwen3_vl_moe():
 
 def qwen3_5_moe():
     text = qwen_moe_config("qwen3_5_moe_text", "Qwen3_5MoeTextModel")
-    config = {
-        "architectures": ["Qwen3_5MoeForConditionalGeneration"],
-        "model_type": "qwen3_5_moe",
-        "text_config": text,
-        "torch_dtype": "bfloat16",
-        "tie_word_embeddings": False,
-    }
+    config = multimodal("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe", text, tie_word_embeddings=False)
 
     def block(model, _, at):
         at, hidden = at + ".mlp", text["hidden_size"]
         model.leave(f"{at}.gate.weight", EXPERTS, hidden)
-        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, 2 * INNER, hidden), joined, at)
-        stack(model, f"{at}.experts.down_proj", (EXPERTS, hidden, INNER), down, at)
+        stacks(model, at, hidden, transposed=False)
 
     return decoder(config, block, prefix="model.language_model")
 
 
 def gpt_oss():
-    """Published as MXFP4; fine-tuned ones as bf16 stacks with biases, gate and up interleaved."""
+    """Published as MXFP4; fine-tuned ones as bf16 stacks with biases. No reader takes single experts."""
     config = llama_config(
         architectures=["GptOssForCausalLM"],
         model_type="gpt_oss",
@@ -212,8 +192,8 @@ def gpt_oss():
         at, hidden = at + ".mlp", config["hidden_size"]
         model.leave(f"{at}.router.weight", EXPERTS, hidden)
         model.keep(f"{at}.router.bias", EXPERTS, make=weights.norm)
-        stack(model, f"{at}.experts.gate_up_proj", (EXPERTS, hidden, 2 * INNER), interleaved_transposed, at)
-        stack(model, f"{at}.experts.down_proj", (EXPERTS, INNER, hidden), down_transposed, at)
+        model.leave(f"{at}.experts.gate_up_proj", EXPERTS, hidden, 2 * INNER)
+        model.leave(f"{at}.experts.down_proj", EXPERTS, INNER, hidden)
         model.keep(f"{at}.experts.gate_up_proj_bias", EXPERTS, 2 * INNER, make=weights.norm)
         model.keep(f"{at}.experts.down_proj_bias", EXPERTS, hidden, make=weights.norm)
 
@@ -233,8 +213,8 @@ def granite_moe():
     def block(model, _, at):
         at, hidden = at + ".block_sparse_moe", config["hidden_size"]
         model.leave(f"{at}.router.layer.weight", EXPERTS, hidden)
-        stack(model, f"{at}.input_linear.weight", (EXPERTS, 2 * INNER, hidden), joined, at)
-        stack(model, f"{at}.output_linear.weight", (EXPERTS, hidden, INNER), down, at)
+        names = ("input_linear.weight", "output_linear.weight")
+        stacks(model, at, hidden, transposed=False, names=names)
 
     return decoder(config, block)
 
@@ -331,13 +311,8 @@ def deepseek(model, linear, prediction):
 def llava():
     """A language model, a vision tower and a projector between them."""
     text = llama_config()
-    config = {
-        "architectures": ["LlavaForConditionalGeneration"],
-        "model_type": "llava",
-        "text_config": text,
-        "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64},
-        "torch_dtype": "bfloat16",
-    }
+    vision = {"model_type": "clip_vision_model", "hidden_size": 64}
+    config = multimodal("LlavaForConditionalGeneration", "llava", text, vision_config=vision)
 
     def block(model, _, at):
         mlp(model, f"{at}.mlp", text["hidden_size"], text["intermediate_size"])

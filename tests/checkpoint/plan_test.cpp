@@ -220,7 +220,41 @@ TEST_F(Plans, ScalesWithoutAConfigurationAreNotGuessed) {
   expect_refused(tensors, FailureKind::input, "which is not there", {}, block);
   tensors.pop_back();
   EXPECT_NO_THROW(plan_of(tensors, Scheme::fp8_dynamic, {}, block));
-  expect_refused(tensors, FailureKind::usage, "cannot be left in 16 bits", {"b"}, block);
+}
+
+// Left alone, an FP8 weight of the source would need a second format beside that of the output.
+TEST_F(Plans, AnIgnoredFp8WeightIsDequantized) {
+  const std::vector<StoredTensor> tensors = {
+      bf16_tensor("a.norm.weight", {128}, 1),
+      {"b.weight", "F8_E4M3", {128, 128}, std::string(16384, '\x38')},
+      {"b.weight_scale_inv", "F32", {1, 1}, std::string(4, '\0')},
+      {"c.weight", "F8_E4M3", {128, 128}, std::string(16384, '\x38')},
+      {"c.weight_scale_inv", "F32", {1, 1}, std::string(4, '\0')}};
+  for (const auto& [dtype, stored] :
+       {std::pair("", StoredType::bf16), std::pair(R"("torch_dtype":"float16",)", StoredType::f16),
+        std::pair(R"("dtype":"float32",)", StoredType::f32)}) {
+    for (const Scheme scheme : {Scheme::fp8_dynamic, Scheme::fp8_block, Scheme::fp8_tensor}) {
+      const Plan& plan = plan_of(
+          tensors, scheme, {"b"},
+          std::string("{") + dtype +
+              R"("quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})");
+      EXPECT_EQ(plan.ignore, std::vector<std::string>{"b"});
+      for (const TensorPlan& tensor : plan.tensors) {
+        const auto outputs = outputs_of(plan, *model_, tensor);
+        const auto& name = model_->entry(tensor.source).name;
+        if (name == "b.weight") {
+          EXPECT_EQ(tensor.action, Action::dequantize);
+          EXPECT_STREQ(code_of(tensor.reason), "requested");
+          ASSERT_EQ(outputs.size(), 1U);
+          EXPECT_EQ(outputs[0].type, stored);
+        } else if (name == "b.weight_scale_inv") {
+          EXPECT_TRUE(outputs.empty());
+        }
+      }
+    }
+  }
+  expect_refused(tensors, FailureKind::input, "nothing to quantize", {"b", "c"},
+                 R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128]}})");
 }
 
 TEST_F(Plans, NothingToQuantizeIsRefused) {

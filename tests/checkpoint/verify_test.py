@@ -155,6 +155,33 @@ class Memory(Case):
         self.assertLess(largest, 512 << 20)
 
 
+class Descriptors(Case):
+    """A model has more shards than the process may open files."""
+
+    def test_more_shards_than_files(self):
+        make_checkpoints.write(self.source, models.llama(shards=150, hidden_size=128, num_hidden_layers=20))
+        self.assertGreater(len(list(self.source.glob("*.safetensors"))), 48)
+
+        def restrict():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+
+        for scheme in expected.STRATEGY:
+            out = self.folder / scheme
+            for command in (
+                ("quantize", self.source, out, "--scheme", scheme, "--quiet"),
+                ("verify", out, "--against", self.source),
+                ("inspect", out),
+            ):
+                done = subprocess.run(
+                    [ROWSCALE, *map(str, command)],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    preexec_fn=restrict,
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 class Faults(Case):
     def setUp(self):
         super().setUp()
@@ -301,6 +328,17 @@ class Faults(Case):
                 self.config(change)
                 checks, _ = self.verify(code=1)
                 self.assertGreater(checks["config"]["problems"], 0)
+
+    def test_a_language_model_that_says_otherwise(self):
+        (self.out / "rowscale.json").unlink()
+        path = self.out / "config.json"
+        config = json.loads(path.read_text())
+        config["text_config"] = {"quantization_config": config["quantization_config"]}
+        path.write_text(json.dumps(config))
+        self.verify()
+        config["text_config"] = {"quantization_config": {"quant_method": "fp8"}}
+        path.write_text(json.dumps(config))
+        self.assert_fails("config")
 
     def test_a_weight_that_ignore_names(self):
         self.config(lambda q: q["ignore"].append(LAYER))
