@@ -45,7 +45,7 @@ class Measured(Case):
                 for line in status.splitlines():
                     if line.startswith("VmHWM:") and name.startswith("rowscale"):
                         peak = max(peak, int(line.split()[1]) * 1024)
-                time.sleep(0.001)
+                time.sleep(0.005)
             said.seek(0)
             text = said.read(100_000)
         self.assertEqual(process.returncode, code, text)
