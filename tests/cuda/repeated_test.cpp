@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -115,12 +116,13 @@ class BeyondInt32Repeated : public GpuTest {
       GTEST_SKIP() << (kMostBytesOfATest >> 20) << " MB of device memory are needed, "
                    << (free >> 20) << " are free";
     }
+    stream_ = std::make_unique<Stream>();
   }
 
   [[nodiscard]] Exec exec_with(size_t workspace_bytes) {
     workspace_ = DeviceMemory(static_cast<int64_t>(std::max<size_t>(workspace_bytes, 4)));
     Exec exec;
-    exec.stream = stream_.get();
+    exec.stream = stream_->get();
     exec.workspace = {workspace_.data(), workspace_bytes};
     return exec;
   }
@@ -139,12 +141,12 @@ class BeyondInt32Repeated : public GpuTest {
         quantize(x, recipe, codes.view(shape), scales.view(spec.view(static_cast<void*>(nullptr))),
                  exec_with(quantize_workspace_bytes(x, recipe)));
     ASSERT_TRUE(status.ok()) << status.message();
-    stream_.synchronize();
+    stream_->synchronize();
     codes.expect_rows("codes", expected.codes);
     scales.expect_rows("scales", expected.scales);
   }
 
-  Stream stream_;
+  std::unique_ptr<Stream> stream_;  // from SetUp on: where no GPU is there is none
   DeviceMemory workspace_;
 };
 
@@ -207,7 +209,7 @@ TEST_F(BeyondInt32Repeated, RequantizeAtTheBorder) {
       requantize(from, scales_in, in, codes.view(shape_view(code_dtype(out), {rows, kColumns})),
                  scales.view(one), out, exec_with(requantize_workspace_bytes(from, out)));
   ASSERT_TRUE(status.ok()) << status.message();
-  stream_.synchronize();
+  stream_->synchronize();
   codes.expect_rows("codes_out", codes_row);
   scales.expect_rows("scales_out", scale_row);
 }
@@ -245,7 +247,7 @@ TEST_F(BeyondInt32Repeated, Dequantize) {
         dequantize(row.on_gpu(kRowsBeyond), given, per_tensor(),
                    y.view(shape_view(c.dtype, {kRowsBeyond, kColumns})), exec_with(0));
     ASSERT_TRUE(status.ok()) << status.message();
-    stream_.synchronize();
+    stream_->synchronize();
     y.expect_rows("y", expected);
   }
 }
@@ -275,7 +277,7 @@ TEST_F(BeyondInt32Repeated, Masks) {
           x.with_row_counts(reinterpret_cast<const int32_t*>(on_device.shared().device)), recipe,
           codes.view(shape), scales.view(spec.view(static_cast<void*>(nullptr))), exec_with(0));
       ASSERT_TRUE(status.ok()) << status.message();
-      stream_.synchronize();
+      stream_->synchronize();
       codes.expect_rows("codes", 0, there, expected.codes);
       codes.expect_rows("codes behind the count", there, 2 * kRows, poison_like(expected.codes));
       scales.expect_rows("scales", 0, there, expected.scales);
@@ -307,7 +309,7 @@ TEST_F(BeyondInt32Repeated, Relayout) {
   Status status = relayout_scales(codes, from.view(in_shape), by_rows, to.view(out_shape),
                                   by_columns, exec_with(0));
   ASSERT_TRUE(status.ok()) << status.message();
-  stream_.synchronize();
+  stream_->synchronize();
   const Mismatches in_columns =
       find_misplaced(to_bytes, kRows, kGroups, 1, columns_spec.strides[1]);
   EXPECT_EQ(in_columns.count, 0) << "the first at byte " << in_columns.first;
@@ -319,7 +321,7 @@ TEST_F(BeyondInt32Repeated, Relayout) {
   status = relayout_scales(codes, to.view(out_shape), by_columns, from.view(in_shape), by_rows,
                            exec_with(0));
   ASSERT_TRUE(status.ok()) << status.message();
-  stream_.synchronize();
+  stream_->synchronize();
   const Mismatches in_rows = find_misplaced(from_bytes, kRows, kGroups, kGroups, 1);
   EXPECT_EQ(in_rows.count, 0) << "the first at byte " << in_rows.first;
 }
