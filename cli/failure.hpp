@@ -15,7 +15,7 @@ enum class ExitCode : int {
   input = 3,        // input unreadable or malformed
   output = 4,       // no room, I/O error
   unsupported = 5,  // no kernel or device for what was asked
-  fault = 70,       // ours
+  fault = 70,       // ours, or a call to a GPU that failed on the way
 };
 
 class Failure : public std::runtime_error {
@@ -36,7 +36,6 @@ inline void require(const Status& status) {
       throw Failure(ExitCode::usage, status.message());
     case StatusCode::unsupported:
     case StatusCode::no_device:
-    case StatusCode::device_error:
       throw Failure(ExitCode::unsupported, status.message());
     default:
       throw Failure(ExitCode::fault, status.message());

@@ -31,7 +31,8 @@ bool ok(const rowscale::Status& status) {
 }
 
 bool ok(cudaError_t error) {
-  if (error != cudaSuccess) std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    std::fprintf(stderr, "CUDA: %s (%s)\n", cudaGetErrorName(error), cudaGetErrorString(error));
   return error == cudaSuccess;
 }
 

@@ -116,7 +116,8 @@ cudaError_t launch_copy(const Traffic& traffic, const CopyVariant& variant, cons
 
 cudaError_t launch_read(const void* in, int64_t bytes, void* sink, cudaStream_t stream) {
   constexpr int kBlocks = 1024;
-  rowscale_read<<<kBlocks, kThreads, 0, stream>>>(static_cast<const uint4*>(in), bytes / kUnit,
+  rowscale_read<<<kBlocks, kThreads, 0, stream>>>(static_cast<const uint4*>(in),
+                                                  bytes / static_cast<int64_t>(sizeof(uint4)),
                                                   static_cast<uint4*>(sink));
   return cudaGetLastError();
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "failure.hpp"
 #include "gpu/management_library.hpp"
 
 namespace rowscale::cli::gpu {
@@ -40,12 +39,29 @@ std::string bus_id_of(int device) {
 
 }  // namespace
 
+ExitCode exit_code_of(cudaError_t error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return ExitCode::output;
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorStubLibrary:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return ExitCode::unsupported;
+    default:
+      return ExitCode::fault;
+  }
+}
+
 void check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return;
-  const ExitCode code =
-      error == cudaErrorMemoryAllocation ? ExitCode::output : ExitCode::unsupported;
-  throw Failure(
-      code, fmt::format("{}: {} ({})", what, cudaGetErrorName(error), cudaGetErrorString(error)));
+  throw Failure(exit_code_of(error), fmt::format("{}: {} ({})", what, cudaGetErrorName(error),
+                                                 cudaGetErrorString(error)));
 }
 
 Gpu open_gpu() {

@@ -7,11 +7,15 @@
 #include <string>
 
 #include "bench_data.hpp"
+#include "failure.hpp"
 #include "rowscale/tensor.hpp"
 
 namespace rowscale::cli::gpu {
 
-// Throws Failure where `error` is one: `output` for memory that ran out, else `unsupported`.
+// `unsupported` only where the machine has no device, driver or kernel; `output` for memory that
+// ran out. Anything else is a `fault`: whoever skips what cannot run here must not skip that.
+ExitCode exit_code_of(cudaError_t error);
+// Throws Failure where `error` is one.
 void check(cudaError_t error, const std::string& what);
 
 struct Gpu {

@@ -6,8 +6,8 @@
 // are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors; they may
 // be made from any thread. Nothing is allocated or synchronised, except that CPU calls with
 // exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the message
-// of a failure is allocated. A failure is returned before any work is done. Strides and sizes reach
-// less than 2^56 bytes.
+// of a failure is allocated. A failure is returned before any work is done, but for a device_error:
+// see below. Strides and sizes reach less than 2^56 bytes.
 //
 // CUDA tensors: the work goes into exec.stream, on the device of the tensors whatever the current
 // one is; calls may be captured into a graph. Results are those of the CPU, bit for bit.
@@ -16,7 +16,8 @@
 // what came; for CUDA tensors also a pointer to memory that is not their device's), unsupported (no
 // kernel in this build: a device, an architecture or a forced target that is not there), no_device
 // (no such device, or a driver older than 580), device_error (what the CUDA runtime said of a
-// launch; the message has its name and the kernel's).
+// launch; the message has its name and the kernel's; of the two launches of a dynamic per_tensor
+// scale the first may then have been made: it writes the workspace alone).
 #pragma once
 
 #include <cstddef>

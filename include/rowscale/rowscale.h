@@ -239,6 +239,9 @@ RS_API rs_status rs_relayout_scales(const rs_tensor* codes, const rs_tensor* sca
 /* *bytes of workspace that rs_quantize with these arguments needs; 0 on the CPU. */
 RS_API rs_status rs_quantize_workspace_bytes(const rs_tensor* x, const rs_recipe* recipe,
                                              size_t* bytes);
+/* The same of rs_requantize. */
+RS_API rs_status rs_requantize_workspace_bytes(const rs_tensor* codes_in,
+                                               const rs_recipe* recipe_out, size_t* bytes);
 
 /* row_out: NULL, or where the unquantized row goes. args of swiglu: NULL for the defaults. */
 RS_API rs_status rs_rms_norm(const rs_tensor* x, const rs_rms_norm_args* args, const rs_tensor* y,

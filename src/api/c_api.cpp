@@ -82,6 +82,26 @@ rs_status run_fused(FusedFunction function, const rs_tensor* x, const rs_recipe*
   });
 }
 
+template <class Struct>
+struct NamedStruct {
+  const char* name;
+  const Struct* value;
+};
+
+rs_status write_workspace_bytes(size_t (*function)(const TensorView&, const Recipe&),
+                                NamedStruct<rs_tensor> tensor, NamedStruct<rs_recipe> recipe,
+                                size_t* bytes) {
+  return run([&]() -> Status {
+    TensorView view;
+    Recipe r;
+    ROWSCALE_RETURN_IF_ERROR(read(tensor.name, tensor.value, &view));
+    ROWSCALE_RETURN_IF_ERROR(read(recipe.name, recipe.value, &r));
+    if (bytes == nullptr) return invalid("bytes: expected a place for the result, got NULL");
+    *bytes = function(view, r);
+    return {};
+  });
+}
+
 using SeparateFunction = Status (*)(const TensorView&, const TensorView&, const Exec&);
 
 rs_status run_separate(SeparateFunction function, const rs_tensor* x, const rs_tensor* y,
@@ -304,15 +324,13 @@ rs_status rs_relayout_scales(const rs_tensor* codes, const rs_tensor* scales_in,
 }
 
 rs_status rs_quantize_workspace_bytes(const rs_tensor* x, const rs_recipe* recipe, size_t* bytes) {
-  return run([&]() -> Status {
-    TensorView view;
-    Recipe r;
-    ROWSCALE_RETURN_IF_ERROR(read("x", x, &view));
-    ROWSCALE_RETURN_IF_ERROR(read("recipe", recipe, &r));
-    if (bytes == nullptr) return invalid("bytes: expected a place for the result, got NULL");
-    *bytes = quantize_workspace_bytes(view, r);
-    return {};
-  });
+  return write_workspace_bytes(quantize_workspace_bytes, {"x", x}, {"recipe", recipe}, bytes);
+}
+
+rs_status rs_requantize_workspace_bytes(const rs_tensor* codes_in, const rs_recipe* recipe_out,
+                                        size_t* bytes) {
+  return write_workspace_bytes(requantize_workspace_bytes, {"codes_in", codes_in},
+                               {"recipe_out", recipe_out}, bytes);
 }
 
 rs_status rs_rms_norm(const rs_tensor* x, const rs_rms_norm_args* args, const rs_tensor* y,

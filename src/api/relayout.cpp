@@ -43,11 +43,11 @@ Status relayout_scales(const TensorView& codes, const TensorView& scales_in_view
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_in, codes, recipe_in));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_out, codes, recipe_out));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, scales_out}, exec));
-  if (codes.row_counts != nullptr) {  // the one thing of it that is read
-    ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, {"codes", codes}}, exec));
-  }
-  TensorView counts_only = codes;  // its data are not used
+  TensorView counts_only = codes;  // its data are not used, wherever they are
   counts_only.data = nullptr;
+  if (codes.row_counts != nullptr) {  // the one thing of it that is read
+    ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, {"codes", counts_only}}, exec));
+  }
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({scales_out}, {scales_in, {"codes", counts_only}}));
 
   return api::run_relayout(codes, scales_in_view, recipe_in, scales_out_view, recipe_out, exec);

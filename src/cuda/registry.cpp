@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <tuple>
 
 #include "build_info.hpp"
 #include "rowscale/tensor.hpp"
@@ -32,6 +34,14 @@ std::string plan_text(const KernelKey& key) {
                      key.source == plan::SourceKind::plain ? "plain" : "dequantized",
                      to_string(key.input), to_string(key.output), plan::to_string(key.access),
                      plan::to_string(key.scales), key.lanes, key.chunks);
+}
+
+// How alike two keys are, most of all in what a caller chose: lexicographic, larger is nearer.
+auto likeness(const KernelKey& a, const KernelKey& b) {
+  return std::tuple(a.operation == b.operation, a.source == b.source, a.input == b.input,
+                    a.output == b.output, a.split == b.split, a.access == b.access,
+                    a.scales == b.scales, -std::abs(a.lanes - b.lanes),
+                    -std::abs(a.chunks - b.chunks));
 }
 
 // Sorted by key, once.
@@ -64,7 +74,10 @@ Status find_kernel(const KernelKey& key, const Kernel** kernel) {
     *kernel = &*at;
     return {};
   }
-  const Kernel& nearest = at != all.end() ? *at : all.back();
+  const Kernel& nearest =
+      *std::max_element(all.begin(), all.end(), [&key](const Kernel& a, const Kernel& b) {
+        return likeness(a.key, key) < likeness(b.key, key);
+      });
   return {StatusCode::unsupported,
           fmt::format("no kernel {}; the nearest is {}", to_string(key), to_string(nearest.key))};
 }

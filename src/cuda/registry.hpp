@@ -34,7 +34,7 @@ struct KernelKey {
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
 };
 
-// "rowscale::cuda::quantize_groups plain bf16 -> e4m3 vectors lanes=8 chunks=2"
+// "rowscale::cuda::quantize_rows plain bf16 -> e4m3 access=vectors scales=floats lanes=1 chunks=4"
 std::string to_string(const KernelKey& key);
 
 struct Kernel {
@@ -63,7 +63,7 @@ Status find_kernel(const KernelKey& key, const Kernel** kernel);
 struct KernelInfo {
   std::string name;
   std::string plan;
-  std::string architectures;  // "sm_90", or "sm_80 sm_89 ... compute_120"
+  std::string architectures;  // "sm_90", or "sm_80 ... sm_120 compute_120"
 };
 std::vector<KernelInfo> list_kernels();
 

@@ -148,6 +148,21 @@ TEST_F(COperators, DequantizeRequantizeRelayout) {
         return rs_requantize(&codes_t, &scales_t, &in_r, c, s, &out_r, nullptr);
       });
 
+  // 0 on the CPU; of a GPU only the device is looked at.
+  rs_tensor on_gpu = codes_t;
+  on_gpu.device_type = RS_CUDA;
+  TensorView on_gpu_view = codes;
+  on_gpu_view.device.type = DeviceType::cuda;
+  const rs_recipe tensor_r = c_recipe(per_tensor());
+  size_t bytes = 77;
+  EXPECT_EQ(rs_requantize_workspace_bytes(&codes_t, &tensor_r, &bytes), RS_OK);
+  EXPECT_EQ(bytes, 0U);
+  EXPECT_EQ(rs_requantize_workspace_bytes(&on_gpu, &tensor_r, &bytes), RS_OK);
+  EXPECT_EQ(bytes, requantize_workspace_bytes(on_gpu_view, per_tensor()));
+  EXPECT_EQ(rs_requantize_workspace_bytes(&codes_t, &tensor_r, nullptr), RS_INVALID_ARGUMENT);
+  EXPECT_EQ(rs_requantize_workspace_bytes(nullptr, &tensor_r, &bytes), RS_INVALID_ARGUMENT);
+  EXPECT_STREQ(rs_last_error(), "codes_in: expected a struct, got NULL");
+
   const Recipe packed = with(per_group(40), ScaleEncoding::ue8m0_packed);
   const rs_recipe packed_r = c_recipe(packed);
   const ScaleSpec spec = spec_of(codes, packed);

@@ -1,6 +1,7 @@
 // Rows that exist only up to a count that lies on the device: nothing else is read or written.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "tests/cuda/support/calls.hpp"
@@ -10,9 +11,9 @@
 namespace rowscale::test {
 namespace {
 
-// Below zero, none, one, some, all but one, all, beyond, far beyond.
-const std::vector<int32_t> kCounts = {-7, 0, 1, 2, 4, 5, 99, INT32_MAX};
-constexpr int64_t kBatches = 8;
+// Far below zero, below it, none, one, some, all but one, all, beyond, far beyond.
+const std::vector<int32_t> kCounts = {INT32_MIN, -7, 0, 1, 2, 4, 5, 99, INT32_MAX};
+constexpr int64_t kBatches = 9;
 constexpr DType kFloats[] = {DType::bf16, DType::f16, DType::f32};
 
 struct Masked {
@@ -24,7 +25,10 @@ std::vector<Masked> masked_shapes() {
   return {
       {{kBatches, 5, 150}, kCounts},
       {{kBatches, 5, 384}, kCounts},
-      {{2, 4, 5, 256}, kCounts},
+      {{3, 3, 5, 256}, kCounts},
+      // Whole chunks, and a second row of blocks: what is left of a count lies below INT32_MIN.
+      {{1, 256, 256}, {INT32_MIN}},
+      {{3, 256, 128}, {INT32_MIN + 1, 130, -128}},
       {{3, 130, 72}, {129, 0, 64}},
       {{2, 260, 128}, {1, 200}},
       {{7, 256}, {3}},

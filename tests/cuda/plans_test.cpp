@@ -38,7 +38,12 @@ std::vector<Recipe> planned_recipes() {
           per_block(64, 32),
           per_block(3, 5),
           per_block(1, 128),
-          per_column()};
+          per_column(),
+          bounded(per_channel(), {BoundKind::amax, 1.5F}),
+          bounded(per_group(128), {BoundKind::scale, 0x1p-8F}),
+          by_reciprocal(per_channel()),
+          by_reciprocal(bounded(per_token(), {BoundKind::amax, 1.5F})),
+          by_reciprocal(with(per_group(128), ScaleEncoding::ue8m0))};
 }
 
 class Plans : public GpuTest {
@@ -87,31 +92,14 @@ TEST_F(Plans, QuantizeByEveryCandidate) {
       }
     }
   }
-  run_all(cases, [](Lane& lane, const Case& c) {
-    const QuantizeSlots slots = reserve(lane, c.call);
-    const auto difference =
-        lane.compare({}, workspace_bytes(c.call), [&](const Side& side) -> Status {
-          if (!side.is_gpu()) return quantize_on(side, c.call, slots);
-          plan::Source source;
-          source.x = x_on(side, c.call, slots);
-          return cuda::quantize(source, resolve(c.call.recipe), side.view(slots.codes),
-                                side.view(slots.scales), side.exec, c.plan);
-        });
-    return difference ? fmt::format("{}\n    forced: {}", to_string(*difference, c.call),
-                                    to_string(c.plan))
-                      : std::string();
-  });
+  run_all(cases, [](Lane& lane, const Case& c) { return compare_forced(lane, c.call, c.plan); });
 }
 
 // Codes as the source: every plan of every split, in place.
 TEST_F(Plans, RequantizeInPlaceByEveryCandidate) {
   struct Case {
-    Recipe in, out;
-    Shape shape;
+    RequantizeCase call;
     plan::GpuPlan plan;
-  };
-  const auto scales_of = [](const Shape& shape, const Recipe& recipe) {
-    return spec_of(shape_view(DType::e4m3, shape), recipe);
   };
   std::vector<Case> cases;
   for (const Layout& layout : shapes_) {
@@ -119,47 +107,16 @@ TEST_F(Plans, RequantizeInPlaceByEveryCandidate) {
     for (const Recipe& in : {per_tensor(), per_group(24)}) {
       for (const Recipe& out : planned_recipes()) {
         if (out.scale_source == ScaleSource::given) continue;
-        const plan::GpuProblem problem =
-            problem_of_requantize(in, out, layout.shape[0], layout.shape[1]);
-        for (const plan::GpuPlan& plan : plan::candidate_plans(problem)) {
-          cases.push_back({in, out, layout.shape, plan});
+        RequantizeCase c{in, out, shape_view(DType::e4m3, layout.shape)};
+        c.place = Place::in_place;
+        c.seed = cases.size();
+        for (const plan::GpuPlan& plan : plan::candidate_plans(problem_of(c))) {
+          cases.push_back({c, plan});
         }
       }
     }
   }
-  run_all(cases, [&](Lane& lane, const Case& c) {
-    const std::vector<std::byte>& pool = scale_pool(c.in.encoding);
-    const ScaleSpec in_spec = scales_of(c.shape, c.in);
-    const ScaleSpec out_spec = scales_of(c.shape, c.out);
-    const Slot codes = lane.fill("codes", shape_view(code_dtype(c.in), c.shape), code_pool().host,
-                                 c.shape[0] * c.shape[1]);
-    const Slot scales_in = lane.fill("scales_in", in_spec.view(static_cast<void*>(nullptr)),
-                                     pool.data(), scale_bytes(in_spec));
-    const Slot scales_out = lane.reserve("scales_out", out_spec.view(static_cast<void*>(nullptr)),
-                                         scale_bytes(out_spec));
-    TensorView on_gpu = codes.view;
-    on_gpu.device = kGpu;
-    const auto difference = lane.compare(
-        {}, requantize_workspace_bytes(on_gpu, c.out), [&](const Side& side) -> Status {
-          TensorView to = side.view(codes);
-          to.dtype = code_dtype(c.out);
-          if (!side.is_gpu()) {
-            return requantize(side.view(codes), side.view(scales_in), c.in, to,
-                              side.view(scales_out), c.out, side.exec);
-          }
-          plan::Source source;
-          source.kind = plan::SourceKind::dequantized;
-          source.x = side.view(codes);
-          source.scales = side.view(scales_in);
-          source.recipe = resolve(c.in);
-          return cuda::quantize(source, resolve(c.out), to, side.view(scales_out), side.exec,
-                                c.plan);
-        });
-    return difference ? fmt::format("  requantize {}\n    to {}\n    [{}], forced: {}\n    {}",
-                                    to_string(c.in), to_string(c.out), fmt::join(c.shape, ", "),
-                                    to_string(c.plan), difference->text)
-                      : std::string();
-  });
+  run_all(cases, [](Lane& lane, const Case& c) { return compare_forced(lane, c.call, c.plan); });
 }
 
 }  // namespace

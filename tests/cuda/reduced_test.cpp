@@ -1,11 +1,17 @@
-// A few hundred calls that reach every kernel and every pad: for tools that slow a kernel down a
-// hundred times, and for the second build with the codec in software.
+// Some two thousand calls that launch every kernel of the registry and reach every pad: for tools
+// that slow a kernel down a hundred times, and for the second build with the codec in software.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/support/calls.hpp"
 #include "tests/cuda/support/cases.hpp"
+#include "tests/cuda/support/plan_text.hpp"
 #include "tests/support/recipes.hpp"
 
 namespace rowscale::test {
@@ -13,13 +19,16 @@ namespace {
 
 constexpr DType kFloats[] = {DType::bf16, DType::f16, DType::f32};
 
-// Vectors and single elements, short last groups, pads, units of a thread, a warp and a block.
+// Vectors and single elements, short last groups, pads, units of a thread, a warp and a block, rows
+// and tiles that no register holds.
 const std::vector<TensorView>& views() {
   static const std::vector<TensorView> all = {
       shape_view(DType::f32, {3, 129}),
       shape_view(DType::f32, {5, 256}),
       shape_view(DType::f32, {2, 3, 1368}),
       shape_view(DType::f32, {1, 8192}),
+      shape_view(DType::f32, {2, 20000}),
+      shape_view(DType::f32, {260, 128}),
       shape_view(DType::f32, {130, 24}, {40, 1}),
       shape_view(DType::f32, {2, 5, 64}, {5 * 64, 64, 1}).as_rows({1}, {0, 2}),
   };
@@ -28,9 +37,14 @@ const std::vector<TensorView>& views() {
 
 std::vector<Recipe> reduced_recipes() {
   std::vector<Recipe> recipes = all_recipes(128, 128, 128);
-  recipes.push_back(per_group(7));
+  for (int64_t size : {7, 8, 16, 64, 512}) recipes.push_back(per_group(size));
   recipes.push_back(per_block(3, 5));
+  recipes.push_back(per_block(300, 128));
   recipes.push_back(with(per_group(32), ScaleEncoding::ue8m0_packed));
+  recipes.push_back(bounded(per_channel(), {BoundKind::amax, 1.5F}));
+  recipes.push_back(bounded(per_group(128), {BoundKind::scale, 0x1p-8F}));
+  recipes.push_back(by_reciprocal(per_channel()));
+  recipes.push_back(by_reciprocal(bounded(per_token(), {BoundKind::amax, 1.5F})));
   for (const Recipe& recipe : {per_tensor(), per_token(), per_group(128), per_block(64, 32)}) {
     recipes.push_back(with(recipe, ScaleSource::given));
   }
@@ -57,7 +71,7 @@ TEST_F(Reduced, Quantize) {
   run_all(cases, compare_quantize);
 }
 
-TEST_F(Reduced, Dequantize) {
+std::vector<DequantizeCase> dequantize_cases() {
   std::vector<DequantizeCase> cases;
   for (const TensorView& view : views()) {
     for (const Recipe& recipe : reduced_recipes()) {
@@ -70,7 +84,11 @@ TEST_F(Reduced, Dequantize) {
       cases.push_back(c);
     }
   }
-  run_all(cases, compare_dequantize);
+  return cases;
+}
+
+TEST_F(Reduced, Dequantize) {
+  run_all(dequantize_cases(), compare_dequantize);
 }
 
 TEST_F(Reduced, Requantize) {
@@ -99,6 +117,88 @@ TEST_F(Reduced, Relayout) {
     }
   }
   run_all(cases, compare_relayout);
+}
+
+// Units of every register shape, in few elements.
+std::vector<Recipe> unit_recipes() {
+  std::vector<Recipe> recipes = {per_token(), per_block(3, 16), per_tensor(),
+                                 with(per_token(), ScaleSource::given)};
+  for (int64_t size : {7, 8, 16, 32, 64, 128, 256, 512}) recipes.push_back(per_group(size));
+  const size_t count = recipes.size();
+  for (size_t i = 0; i < count; ++i) {
+    recipes.push_back(with(recipes[i], ScaleEncoding::ue8m0));
+    recipes.push_back(by_reciprocal(recipes[i]));  // by the general rule
+  }
+  return recipes;
+}
+
+template <class Case>
+struct Forced {
+  Case call;
+  plan::GpuPlan plan;
+};
+
+// The candidates of a case whose kernel, with this kind of loads, no case before it has.
+template <class Case>
+void add_new_kernels(const Case& c, std::set<std::pair<cuda::KernelKey, plan::GpuLoads>>& launched,
+                     std::vector<Forced<Case>>& cases) {
+  for (const plan::GpuPlan& plan : plan::candidate_plans(problem_of(c))) {
+    if (plan.blocks > 0 && launched.emplace(key_of(c, plan), plan.loads).second) {
+      cases.push_back({c, plan});
+    }
+  }
+}
+
+std::string lines_of(const std::set<cuda::KernelKey>& keys) {
+  std::string text;
+  for (const cuda::KernelKey& key : keys) text += "\n  " + to_string(key);
+  return text;
+}
+
+// One call a kernel and kind of loads. The kernels that were launched are those of the registry: a
+// new one without a case here fails, and so does one that no plan leads to.
+TEST_F(Reduced, EveryKernelOfTheRegistry) {
+  std::set<std::pair<cuda::KernelKey, plan::GpuLoads>> launched;
+  std::vector<Forced<QuantizeCase>> quantize_cases;
+  std::vector<Forced<RequantizeCase>> requantize_cases;
+  for (const Shape& shape : {Shape{3, 1368}, Shape{3, 129}}) {  // vectors, elements
+    for (const Recipe& recipe : unit_recipes()) {
+      for (Format format : {Format::e4m3, Format::e5m2}) {
+        for (DType dtype : kFloats) {
+          QuantizeCase c{with(recipe, format), &data_pool(PoolKind::mixed, dtype),
+                         shape_view(dtype, shape)};
+          c.seed = quantize_cases.size();
+          c.x_begin = window(c.seed, c.pool->size - extent_of(c.x).bytes, 64);
+          add_new_kernels(c, launched, quantize_cases);
+        }
+        for (Format format_in : {Format::e4m3, Format::e5m2}) {
+          RequantizeCase c{with(per_group(24), format_in), with(recipe, format),
+                           shape_view(DType::e4m3, shape)};
+          c.seed = requantize_cases.size();
+          add_new_kernels(c, launched, requantize_cases);
+        }
+      }
+    }
+  }
+  run_all(quantize_cases, [](Lane& lane, const Forced<QuantizeCase>& c) {
+    return compare_forced(lane, c.call, c.plan);
+  });
+  run_all(requantize_cases, [](Lane& lane, const Forced<RequantizeCase>& c) {
+    return compare_forced(lane, c.call, c.plan);
+  });
+
+  std::set<cuda::KernelKey> keys;
+  for (const auto& [key, loads] : launched) keys.insert(key);
+  for (const DequantizeCase& c : dequantize_cases()) keys.insert(key_of(c));  // Reduced.Dequantize
+  const std::set<cuda::KernelKey> registered = registered_kernels();
+  std::set<cuda::KernelKey> missing;
+  std::set<cuda::KernelKey> unknown;
+  std::set_difference(registered.begin(), registered.end(), keys.begin(), keys.end(),
+                      std::inserter(missing, missing.end()));
+  std::set_difference(keys.begin(), keys.end(), registered.begin(), registered.end(),
+                      std::inserter(unknown, unknown.end()));
+  EXPECT_TRUE(missing.empty()) << missing.size() << " never launched:" << lines_of(missing);
+  EXPECT_TRUE(unknown.empty()) << unknown.size() << " not in the registry:" << lines_of(unknown);
 }
 
 }  // namespace

@@ -223,6 +223,54 @@ TEST(GpuPlan, MoreThanInt32) {
   }
 }
 
+// Whole chunks are counted in 32 bits. A grid's last block, and the pass that finds a tensor's amax
+// by as many loads at once as its kernel makes, go on beyond the last position before they look
+// whether it is there: on no machine may that overflow.
+TEST(GpuPlan, PositionsOfWholeChunksFitInInt32) {
+  constexpr int64_t kLoadsAtOnce = 4;  // of kernel/quantize_tensor.cuh
+  for (int64_t columns : {int64_t{8}, int64_t{640}, int64_t{16384}, int64_t{65536}}) {
+    for (const Recipe& recipe :
+         {per_tensor(), per_token(), per_group(8), with(per_token(), ScaleSource::given)}) {
+      const Recipe resolved = resolve(recipe);
+      // Addresses alone; nothing is read.
+      const auto access = [&](int64_t rows) {
+        void* const address = reinterpret_cast<void*>(uintptr_t{1} << 40);
+        const RowView x(TensorView::contiguous(address, DType::bf16, {rows, columns}));
+        const RowView codes(TensorView::contiguous(address, DType::e4m3, {rows, columns}));
+        return access_of(x, codes, ScaleGrid(resolved, rows, columns), resolved);
+      };
+      int64_t most = 1;  // rows by whole chunks
+      for (int64_t step = int64_t{1} << 31; step > 0; step /= 2) {
+        if (access(most + step) == GpuAccess::vectors) most += step;
+      }
+      ASSERT_EQ(access(most), GpuAccess::vectors);
+      const int64_t chunks = most * (columns / kChunk);
+      EXPECT_GT(chunks, INT32_MAX - (int64_t{1} << 22)) << "a border far below what is possible";
+      for (int multiprocessors : {1, 30, 66, 108, 132, 148, 170, 171, 192, 1000, 1 << 20}) {
+        const GpuProblem p =
+            problem_of(recipe, GpuAccess::vectors, 1, most, columns, multiprocessors);
+        for (const GpuPlan& plan : candidate_plans(p)) {
+          int64_t last = 0;  // position that a thread may compute
+          switch (plan.split) {
+            case GpuSplit::groups:
+              last = plan.blocks * (plan.threads / plan.lanes);
+              break;
+            case GpuSplit::tensor:
+              last = chunks + kLoadsAtOnce * plan.partials * plan.threads;
+              break;
+            case GpuSplit::given:
+              last = plan.blocks * plan.chunks * plan.threads;
+              break;
+            default:
+              last = plan.blocks;
+          }
+          EXPECT_LE(last, INT32_MAX) << text_of(p, plan);
+        }
+      }
+    }
+  }
+}
+
 TEST(GpuPlan, PrintsItself) {
   GpuPlan plan;
   plan.split = GpuSplit::rows;

@@ -29,6 +29,16 @@ inline Recipe with(Recipe recipe, Format format) {
   return recipe;
 }
 
+inline Recipe bounded(Recipe recipe, Bound bound) {
+  recipe.bound = bound;
+  return recipe;
+}
+
+inline Recipe by_reciprocal(Recipe recipe) {
+  recipe.quotient = Quotient::reciprocal;
+  return recipe;
+}
+
 // per_group(size) with every encoding and layout.
 inline std::vector<Recipe> group_recipes(int64_t size) {
   std::vector<Recipe> recipes;

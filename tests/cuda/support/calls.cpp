@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 
+#include "cuda/operators.hpp"
 #include "plan/row_view.hpp"
 #include "tests/cuda/support/plan_text.hpp"
 #include "tests/support/calls.hpp"
@@ -61,6 +63,60 @@ std::string counts_text(const std::vector<int32_t>& counts) {
 std::string shift_text(const Shifts& shift) {
   if (shift.x == 0 && shift.codes == 0 && shift.scales == 0) return "";
   return fmt::format(" shifted by {}, {}, {} bytes", shift.x, shift.codes, shift.scales);
+}
+
+std::string forced_text(const plan::GpuPlan& plan) {
+  return "\n    forced: " + plan::to_string(plan);
+}
+
+// Requantizes on the device of its arguments.
+using RequantizeCall =
+    std::function<Status(const TensorView& codes_in, const TensorView& scales_in,
+                         const TensorView& codes_out, const TensorView& scales_out, const Exec&)>;
+
+std::string compare_requantize_by(Lane& lane, const RequantizeCase& c, const RequantizeCall& gpu) {
+  TensorView codes = c.codes;
+  codes.dtype = code_dtype(c.in);
+  const Extent extent = extent_of(codes);
+  if (c.codes_begin + extent.bytes > code_pool().size) {
+    throw std::runtime_error("codes lie beyond their pool");
+  }
+  TensorView out = codes;
+  out.dtype = code_dtype(c.out);
+  if (c.place == Place::apart) out = shape_view(out.dtype, row_shape(codes, codes.columns()));
+  const Slot scales_in =
+      fill_scales(lane, "scales_in", spec_for(codes, c.in), c.in.encoding, c.seed, c.shift.scales);
+  const ScaleSpec out_spec = spec_for(out, c.out);
+  const Slot scales_out =
+      c.out.scale_source == ScaleSource::given
+          ? fill_scales(lane, "scales_out", out_spec, c.out.encoding, c.seed + 1, c.shift.scales)
+          : lane.reserve("scales_out", scale_shape(out_spec), scale_bytes(out_spec), 0,
+                         c.shift.scales);
+  Slot codes_out =
+      c.place == Place::apart
+          ? reserve_codes(lane, "codes_out", out, c.shift.codes)
+          : lane.fill("codes", out, code_pool().host + c.codes_begin, extent.bytes, c.shift.codes);
+  codes_out.offset = c.place == Place::apart ? codes_out.offset : extent.offset;
+  const Slot counts = reserve_counts(lane, c.counts);
+  TensorView on_gpu = codes;
+  on_gpu.device = kGpu;
+  const auto difference =
+      lane.compare({}, requantize_workspace_bytes(on_gpu, c.out), [&](const Side& side) {
+        TensorView from = side.view(codes, code_pool(), c.codes_begin + extent.offset);
+        if (c.place == Place::in_place) from.data = side.view(codes_out).data;
+        from = with_counts(from, side, counts);
+        if (side.is_gpu()) {
+          return gpu(from, side.view(scales_in), side.view(codes_out), side.view(scales_out),
+                     side.exec);
+        }
+        return requantize(from, side.view(scales_in), c.in, side.view(codes_out),
+                          side.view(scales_out), c.out, side.exec);
+      });
+  if (!difference) return {};
+  return fmt::format("  requantize {} {}\n    to {}\n    codes {} at byte {}{}{}\n    {}",
+                     c.place == Place::in_place ? "in place" : "apart", to_string(c.in),
+                     to_string(c.out), to_string(codes), c.codes_begin, shift_text(c.shift),
+                     counts_text(c.counts), difference->text);
 }
 
 }  // namespace
@@ -155,6 +211,18 @@ std::string compare_quantize(Lane& lane, const QuantizeCase& c) {
   return difference ? to_string(*difference, c) : std::string();
 }
 
+std::string compare_forced(Lane& lane, const QuantizeCase& c, const plan::GpuPlan& plan) {
+  const QuantizeSlots slots = reserve(lane, c);
+  const auto difference = lane.compare({}, workspace_bytes(c), [&](const Side& side) -> Status {
+    if (!side.is_gpu()) return quantize_on(side, c, slots);
+    plan::Source source;
+    source.x = x_on(side, c, slots);
+    return cuda::quantize(source, resolve(c.recipe), side.view(slots.codes),
+                          side.view(slots.scales), side.exec, plan);
+  });
+  return difference ? to_string(*difference, c) + forced_text(plan) : std::string();
+}
+
 std::string compare_dequantize(Lane& lane, const DequantizeCase& c) {
   TensorView codes = c.codes;
   codes.dtype = code_dtype(c.recipe);
@@ -179,43 +247,27 @@ std::string compare_dequantize(Lane& lane, const DequantizeCase& c) {
 }
 
 std::string compare_requantize(Lane& lane, const RequantizeCase& c) {
-  TensorView codes = c.codes;
-  codes.dtype = code_dtype(c.in);
-  const Extent extent = extent_of(codes);
-  if (c.codes_begin + extent.bytes > code_pool().size) {
-    throw std::runtime_error("codes lie beyond their pool");
-  }
-  TensorView out = codes;
-  out.dtype = code_dtype(c.out);
-  if (c.place == Place::apart) out = shape_view(out.dtype, row_shape(codes, codes.columns()));
-  const Slot scales_in =
-      fill_scales(lane, "scales_in", spec_for(codes, c.in), c.in.encoding, c.seed, c.shift.scales);
-  const ScaleSpec out_spec = spec_for(out, c.out);
-  const Slot scales_out =
-      c.out.scale_source == ScaleSource::given
-          ? fill_scales(lane, "scales_out", out_spec, c.out.encoding, c.seed + 1, c.shift.scales)
-          : lane.reserve("scales_out", scale_shape(out_spec), scale_bytes(out_spec), 0,
-                         c.shift.scales);
-  Slot codes_out =
-      c.place == Place::apart
-          ? reserve_codes(lane, "codes_out", out, c.shift.codes)
-          : lane.fill("codes", out, code_pool().host + c.codes_begin, extent.bytes, c.shift.codes);
-  codes_out.offset = c.place == Place::apart ? codes_out.offset : extent.offset;
-  const Slot counts = reserve_counts(lane, c.counts);
-  TensorView on_gpu = codes;
-  on_gpu.device = kGpu;
-  const auto difference =
-      lane.compare({}, requantize_workspace_bytes(on_gpu, c.out), [&](const Side& side) {
-        TensorView from = side.view(codes, code_pool(), c.codes_begin + extent.offset);
-        if (c.place == Place::in_place) from.data = side.view(codes_out).data;
-        return requantize(with_counts(from, side, counts), side.view(scales_in), c.in,
-                          side.view(codes_out), side.view(scales_out), c.out, side.exec);
+  return compare_requantize_by(
+      lane, c,
+      [&](const TensorView& codes_in, const TensorView& scales_in, const TensorView& codes_out,
+          const TensorView& scales_out, const Exec& exec) {
+        return requantize(codes_in, scales_in, c.in, codes_out, scales_out, c.out, exec);
       });
-  if (!difference) return {};
-  return fmt::format("  requantize {} {}\n    to {}\n    codes {} at byte {}{}{}\n    {}",
-                     c.place == Place::in_place ? "in place" : "apart", to_string(c.in),
-                     to_string(c.out), to_string(codes), c.codes_begin, shift_text(c.shift),
-                     counts_text(c.counts), difference->text);
+}
+
+std::string compare_forced(Lane& lane, const RequantizeCase& c, const plan::GpuPlan& plan) {
+  const std::string text = compare_requantize_by(
+      lane, c,
+      [&](const TensorView& codes_in, const TensorView& scales_in, const TensorView& codes_out,
+          const TensorView& scales_out, const Exec& exec) {
+        plan::Source source;
+        source.kind = plan::SourceKind::dequantized;
+        source.x = codes_in;
+        source.scales = scales_in;
+        source.recipe = resolve(c.in);
+        return cuda::quantize(source, resolve(c.out), codes_out, scales_out, exec, plan);
+      });
+  return text.empty() ? text : text + forced_text(plan);
 }
 
 std::string compare_relayout(Lane& lane, const RelayoutCase& c) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/gpu_plan.hpp"
 #include "rowscale/rowscale.hpp"
 #include "tests/cuda/support/data.hpp"
 #include "tests/cuda/support/lane.hpp"
@@ -60,6 +61,8 @@ std::string to_string(const Difference& difference, const QuantizeCase& c);
 
 // Empty: equal.
 std::string compare_quantize(Lane& lane, const QuantizeCase& c);
+// The GPU by this plan.
+std::string compare_forced(Lane& lane, const QuantizeCase& c, const plan::GpuPlan& plan);
 
 struct DequantizeCase {
   Recipe recipe;
@@ -85,6 +88,7 @@ struct RequantizeCase {
   uint64_t seed = 0;
 };
 std::string compare_requantize(Lane& lane, const RequantizeCase& c);
+std::string compare_forced(Lane& lane, const RequantizeCase& c, const plan::GpuPlan& plan);
 
 struct RelayoutCase {
   Recipe in;

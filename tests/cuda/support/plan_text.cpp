@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
+#include <vector>
 
 #include "cuda/operators.hpp"
+#include "plan/row_view.hpp"
+#include "plan/scale_view.hpp"
 #include "tests/cuda/support/calls.hpp"
 #include "tests/support/calls.hpp"
 
@@ -22,6 +25,24 @@ TensorView placed_scales(const TensorView& codes, const Recipe& recipe, int64_t 
   return placed(spec_of(codes, recipe).view(static_cast<void*>(nullptr)), shift);
 }
 
+TensorView masked(const TensorView& view, const std::vector<int32_t>& counts) {
+  return counts.empty() ? view : view.with_row_counts(counts.data());
+}
+
+cuda::KernelKey quantize_key(plan::SourceKind source, DType input, const Recipe& out,
+                             const plan::GpuPlan& plan) {
+  cuda::KernelKey key;
+  key.source = source;
+  key.input = input;
+  key.output = code_dtype(out);
+  key.split = plan.split;
+  key.access = plan.access;
+  key.scales = plan.scales;
+  key.lanes = plan.lanes;
+  key.chunks = plan.chunks;
+  return key;
+}
+
 plan::GpuProblem ask(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                      const TensorView& scales) {
   plan::GpuProblem problem;
@@ -35,20 +56,27 @@ plan::GpuProblem ask(const plan::Source& source, const Recipe& recipe, const Ten
 plan::GpuProblem problem_of(const QuantizeCase& c) {
   const TensorView codes = codes_of(c);
   plan::Source source;
-  source.x = placed(c.x, c.x_begin + c.shift.x + extent_of(c.x).offset);
+  source.x = masked(placed(c.x, c.x_begin + c.shift.x + extent_of(c.x).offset), c.counts);
   return ask(source, c.recipe, placed(codes, c.shift.codes + extent_of(codes).offset),
              placed_scales(codes, c.recipe, c.shift.scales));
 }
 
-plan::GpuProblem problem_of_requantize(const Recipe& in, const Recipe& out, int64_t rows,
-                                       int64_t columns) {
+plan::GpuProblem problem_of(const RequantizeCase& c) {
+  TensorView in = c.codes;
+  in.dtype = code_dtype(c.in);
+  const int64_t offset = extent_of(in).offset;
+  TensorView out = in;
+  if (c.place == Place::apart) out = shape_view(out.dtype, row_shape(in, in.columns()));
+  out.dtype = code_dtype(c.out);
   plan::Source source;
   source.kind = plan::SourceKind::dequantized;
-  source.x = placed(shape_view(code_dtype(in), {rows, columns}), 0);
-  source.scales = placed_scales(source.x, in, 0);
-  source.recipe = resolve(in);
-  const TensorView codes = shape_view(code_dtype(out), {rows, columns});
-  return ask(source, out, placed(codes, 0), placed_scales(codes, out, 0));
+  source.x =
+      masked(placed(in, c.place == Place::apart ? c.codes_begin + offset : c.shift.codes + offset),
+             c.counts);
+  source.scales = placed_scales(in, c.in, c.shift.scales);
+  source.recipe = resolve(c.in);
+  return ask(source, c.out, placed(out, c.shift.codes + (c.place == Place::apart ? 0 : offset)),
+             placed_scales(out, c.out, c.shift.scales));
 }
 
 std::string plan_text(const QuantizeCase& c) {
@@ -57,6 +85,45 @@ std::string plan_text(const QuantizeCase& c) {
   } catch (const std::exception& error) {
     return error.what();
   }
+}
+
+cuda::KernelKey key_of(const QuantizeCase& c, const plan::GpuPlan& plan) {
+  return quantize_key(plan::SourceKind::plain, c.x.dtype, c.recipe, plan);
+}
+
+cuda::KernelKey key_of(const RequantizeCase& c, const plan::GpuPlan& plan) {
+  return quantize_key(plan::SourceKind::dequantized, code_dtype(c.in), c.out, plan);
+}
+
+cuda::KernelKey key_of(const DequantizeCase& c) {
+  TensorView codes = c.codes;
+  codes.dtype = code_dtype(c.recipe);
+  const plan::RowView from(placed(codes, c.codes_begin + extent_of(codes).offset));
+  const plan::RowView to(placed(c.y, c.shift.x + extent_of(c.y).offset));
+  Recipe recipe = resolve(c.recipe);
+  const plan::ScaleGrid grid(recipe, from.rows_per_batch(), from.columns());
+  const bool narrow = plan::is_narrow(recipe, grid, from.batches(),
+                                      placed_scales(codes, c.recipe, c.shift.scales).data);
+  recipe.scale_source = ScaleSource::given;  // every chunk is on its own
+  cuda::KernelKey key;
+  key.operation = cuda::Operation::dequantize;
+  key.source = plan::SourceKind::dequantized;
+  key.input = codes.dtype;
+  key.output = c.y.dtype;
+  key.split = plan::GpuSplit::given;
+  key.access = narrow ? plan::access_of(from, to, grid, recipe) : plan::GpuAccess::elements;
+  key.chunks = plan::kGivenChunks;
+  return key;
+}
+
+std::set<cuda::KernelKey> registered_kernels() {
+  std::set<cuda::KernelKey> keys;
+  for (const auto& kernels :
+       {cuda::plain_f32_kernels(), cuda::plain_f16_kernels(), cuda::plain_bf16_kernels(),
+        cuda::dequantized_kernels(), cuda::dequantize_kernels()}) {
+    for (const cuda::Kernel& kernel : kernels) keys.insert(kernel.key);
+  }
+  return keys;
 }
 
 }  // namespace rowscale::test
