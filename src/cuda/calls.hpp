@@ -24,7 +24,7 @@ inline uint32_t nan_difference(Format format, NanRule rule) {
 
 struct QuantizeCall {
   plan::GpuLoads loads = plan::GpuLoads::cached;
-  int rows_together = 1;  // a power of two
+  plan::GpuUnits units = plan::GpuUnits::beside;
   plan::Source source;
   Recipe recipe;  // resolved
   plan::RowView x;

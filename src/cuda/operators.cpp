@@ -112,7 +112,7 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 
   QuantizeCall call;
   call.loads = plan.loads;
-  call.rows_together = plan.rows;
+  call.units = plan.units;
   call.source = source;
   call.recipe = recipe;
   call.x = plan::RowView(source.x);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plan/unit_walk.hpp"
+
 namespace rowscale::plan {
 namespace {
 
@@ -44,24 +46,39 @@ GpuPlan base_plan(const GpuProblem& p, GpuSplit split) {
   return plan;
 }
 
-// Whether the scales of a column lie side by side, or their words. Batches and masks are left as
-// they are.
-bool is_down_the_rows(const GpuProblem& p) {
-  const ScaleStrides strides = scale_strides(p.recipe, p.grid);
-  return p.scales != GpuScales::general && strides.row == 1 && strides.columns > 1 &&
-         ceil_div(p.rows, kRowsTogether) * kRowsTogether * p.grid.columns <= kMostPositions;
+// Rows of whole fours.
+int64_t filled_rows(const GpuProblem& p) {
+  constexpr int64_t kRows = UnitsBelow<int32_t>::kRows;
+  return ceil_div(p.rows, kRows) * kRows;
 }
 
-GpuPlan groups_plan(const GpuProblem& p, GroupsShape shape, int threads, int rows) {
+// Whether units may lie below each other: the scales of a column do, or their words.
+bool may_lie_below(const GpuProblem& p) {
+  const ScaleStrides strides = scale_strides(p.recipe, p.grid);
+  return p.scales != GpuScales::general && strides.row == 1 && strides.columns > 1 &&
+         filled_rows(p) * p.grid.columns <= kMostPositions;
+}
+
+// Few units: where all pads have units, which then cost no code of their own. Many: where a warp's
+// scales fall into one sector instead of one each; those of packed words do already.
+GpuUnits choose_units(const GpuProblem& p, bool few) {
+  if (!may_lie_below(p)) return GpuUnits::beside;
+  const bool is_packed = p.recipe.encoding == ScaleEncoding::ue8m0_packed;
+  const int64_t pads_end = scale_strides(p.recipe, p.grid).column;
+  const bool fills_pads = pads_end > p.rows && pads_end == filled_rows(p);
+  return (few ? fills_pads : !is_packed) ? GpuUnits::below : GpuUnits::beside;
+}
+
+GpuPlan groups_plan(const GpuProblem& p, GroupsShape shape, int threads, GpuUnits units) {
   const int64_t units_per_block = threads / shape.lanes;
   GpuPlan plan = base_plan(p, GpuSplit::groups);
   plan.lanes = shape.lanes;
-  plan.rows = rows;
+  plan.units = units;
   plan.chunks = shape.chunks;
   plan.threads = threads;
   // Rows that only fill up have units too.
-  const int64_t units = rows == 1 ? units_of(p) : ceil_div(p.rows, rows) * rows * p.grid.columns;
-  plan.blocks = ceil_div(units, units_per_block);
+  const int64_t count = units == GpuUnits::beside ? units_of(p) : filled_rows(p) * p.grid.columns;
+  plan.blocks = ceil_div(count, units_per_block);
   return plan;
 }
 
@@ -118,21 +135,13 @@ GpuPlan tensor_plan(const GpuProblem& p) {
   return plan;
 }
 
-// Whether the units that fill up the rows reach all pads, which then cost no code of their own.
-bool fills_pads(const GpuProblem& p) {
-  const ScaleStrides strides = scale_strides(p.recipe, p.grid);
-  return is_down_the_rows(p) && strides.column > p.rows &&
-         strides.column == ceil_div(p.rows, kRowsTogether) * kRowsTogether;
-}
-
 // Two chunks a thread, the fewest lanes that hold the unit. Few units: small blocks, spread over
-// more multiprocessors. Many: a warp's column-major scales in one sector instead of one each.
+// more multiprocessors.
 GpuPlan choose_groups(const GpuProblem& p) {
   for (const GroupsShape& shape : kGroupsShapes) {
     if ((shape.chunks != 2 && unit_chunks(p) != 1) || !fits(p, shape)) continue;
     const bool few = units_of(p) * shape.lanes <= int64_t{p.multiprocessors} * 512;
-    return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads,
-                       fills_pads(p) || (!few && is_down_the_rows(p)) ? kRowsTogether : 1);
+    return groups_plan(p, shape, few ? kGroupsThreads / 2 : kGroupsThreads, choose_units(p, few));
   }
   return {};  // not reached: the widest shape fits
 }
@@ -185,16 +194,20 @@ const char* to_string(GpuScales scales) {
   return "unknown";
 }
 
+const char* to_string(GpuUnits units) {
+  return units == GpuUnits::beside ? "beside" : "below";
+}
+
 const char* to_string(GpuLoads loads) {
   return loads == GpuLoads::cached ? "cached" : "streaming";
 }
 
 std::string to_string(const GpuPlan& plan) {
   return fmt::format(
-      "gpu split={} access={} scales={} loads={} lanes={} rows={} chunks={} threads={} blocks={} "
+      "gpu split={} access={} scales={} loads={} units={} lanes={} chunks={} threads={} blocks={} "
       "partials={}",
       to_string(plan.split), to_string(plan.access), to_string(plan.scales), to_string(plan.loads),
-      plan.lanes, plan.rows, plan.chunks, plan.threads, plan.blocks, plan.partials);
+      to_string(plan.units), plan.lanes, plan.chunks, plan.threads, plan.blocks, plan.partials);
 }
 
 GpuScales scales_of(const Recipe& recipe) {
@@ -263,9 +276,9 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
       for (const GroupsShape& shape : kGroupsShapes) {
         if (!fits(p, shape)) continue;
         for (int threads : {64, 128, kGroupsThreads}) {
-          plans.push_back(groups_plan(p, shape, threads, 1));
-          if (is_down_the_rows(p)) {
-            plans.push_back(groups_plan(p, shape, threads, kRowsTogether));
+          plans.push_back(groups_plan(p, shape, threads, GpuUnits::beside));
+          if (may_lie_below(p)) {
+            plans.push_back(groups_plan(p, shape, threads, GpuUnits::below));
           }
         }
       }
@@ -278,7 +291,7 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     GpuPlan plan = plans[i];
     plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
     plans.push_back(plan);
-    if (plan.scales == GpuScales::general || plan.rows != 1) continue;
+    if (plan.scales == GpuScales::general || plan.units == GpuUnits::below) continue;
     plan.scales = GpuScales::general;
     plans.push_back(plan);
   }

@@ -37,13 +37,17 @@ enum class GpuScales { floats, powers, general };
 // cached: as it comes. streaming: lines of the input are the first to leave the second-level cache.
 enum class GpuLoads { cached, streaming };
 
+// groups: where a warp's neighbouring units lie. below: in four rows, so that the scales of a
+// column are stored together and the pads at its end have threads (plan/unit_walk.hpp).
+enum class GpuUnits { beside, below };
+
 struct GpuPlan {
   GpuSplit split = GpuSplit::groups;
   GpuAccess access = GpuAccess::vectors;
   GpuScales scales = GpuScales::general;
   GpuLoads loads = GpuLoads::cached;
-  int lanes = 1;       // groups: threads that share a unit
-  int rows = 1;        // groups: rows side by side, so that column-major scales are stored together
+  GpuUnits units = GpuUnits::beside;  // groups
+  int lanes = 1;                      // groups: threads that share a unit
   int chunks = 1;      // that a thread holds in registers; 0: it reads its part of the unit twice
   int threads = 32;    // of a block
   int64_t blocks = 0;  // of the grid; 0: nothing to launch
@@ -55,8 +59,9 @@ const char* to_string(GpuSplit split);
 const char* to_string(GpuAccess access);
 const char* to_string(GpuScales scales);
 const char* to_string(GpuLoads loads);
-// "gpu split=groups access=vectors scales=floats loads=cached lanes=8 rows=1 chunks=2 threads=256
-// blocks=2136 partials=0"
+const char* to_string(GpuUnits units);
+// "gpu split=groups access=vectors scales=floats loads=cached units=beside lanes=8 chunks=2
+// threads=256 blocks=2136 partials=0"
 std::string to_string(const GpuPlan& plan);
 
 struct GpuProblem {
@@ -94,8 +99,6 @@ inline constexpr GroupsShape kGroupsShapes[] = {
     {1, 1}, {1, 2}, {2, 2}, {4, 2}, {8, 2}, {16, 2}, {32, 2},
 };
 inline constexpr int kGroupsThreads = 256;
-// Neighbouring units of a warp lie below each other, in as many rows, or beside each other.
-inline constexpr int kRowsTogether = 4;
 
 // chunks of a thread; 0 reads twice.
 struct RowsShape {

@@ -157,8 +157,8 @@ class BasicScaleView {
     return has_row_pads_ && column + 1 == scales_;
   }
 
-  // One thread a scale or pad: whether the pads are the rows from the last one up to `end`, and
-  // whether (row, column) is one of them. A zero stored there is a pad.
+  // One thread a scale or pad: whether the pads are the rows from the last one up to `end`; whether
+  // (row, column) is one of them, and its zero. A byte of a packed word is a pad of its own.
   [[nodiscard]] ROWSCALE_HD bool pads_end_at(Index end) const {
     return has_pad_rows_ && column_stride_ == end;
   }
@@ -166,6 +166,13 @@ class BasicScaleView {
     const Index element =
         encoding_ == ScaleEncoding::ue8m0_packed ? column / kPackedGroups : column;
     return has_pad_rows_ && row >= rows_ && row < column_stride_ && element + 1 < columns_;
+  }
+  ROWSCALE_HD void write_pad(Index batch, Index row, Index column) const {
+    if (encoding_ == ScaleEncoding::f32 || encoding_ == ScaleEncoding::ue8m0_f32) {
+      store_float(batch, row, column, 0.0F);
+    } else {
+      store_exponent(batch, row, column, 0);
+    }
   }
   ROWSCALE_HD void write_pads_after(Index batch, Index row, Index column, RowMasks masks) const {
     if (column + 1 == scales_) write_row_pads(batch, row);

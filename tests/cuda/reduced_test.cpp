@@ -143,13 +143,13 @@ struct Forced {
 };
 
 // What a kernel does in more than one way by what it is told: kinds of loads, rows side by side.
-using Way = std::tuple<cuda::KernelKey, plan::GpuLoads, int>;
+using Way = std::tuple<cuda::KernelKey, plan::GpuLoads, plan::GpuUnits>;
 
 // The candidates of a case whose kernel no case before it launches in this way.
 template <class Case>
 void add_new_ways(const Case& c, std::set<Way>& launched, std::vector<Forced<Case>>& cases) {
   for (const plan::GpuPlan& plan : plan::candidate_plans(problem_of(c))) {
-    if (plan.blocks > 0 && launched.emplace(key_of(c, plan), plan.loads, plan.rows).second) {
+    if (plan.blocks > 0 && launched.emplace(key_of(c, plan), plan.loads, plan.units).second) {
       cases.push_back({c, plan});
     }
   }

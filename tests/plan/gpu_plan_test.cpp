@@ -82,9 +82,10 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
       if (units.rows != 1) return "a unit of several rows";
       if (chunks_of_unit > int64_t{plan.lanes} * plan.chunks) return "a unit that is not covered";
       const int64_t in_block = plan.threads / plan.lanes;
-      if (plan.rows != 1 && (plan.rows != 4 || p.batches != 1)) return "rows side by side";
-      const int64_t filled = round_up_divide(p.rows, plan.rows) * plan.rows;
-      const int64_t count = plan.rows == 1 ? units.count : filled * p.grid.columns;
+      const bool below = plan.units == GpuUnits::below;
+      if (below && p.batches != 1) return "batches whose units lie below each other";
+      const int64_t filled = round_up_divide(p.rows, 4) * 4;
+      const int64_t count = below ? filled * p.grid.columns : units.count;
       if (plan.blocks != round_up_divide(count, in_block)) return "units";
       return {};
     }
@@ -320,26 +321,30 @@ TEST(GpuPlan, AccessFollowsAddressesAndStrides) {
   EXPECT_EQ(access_of(heads, codes, ScaleGrid(recipe, 3, 128), recipe), no);
 }
 
-TEST(GpuPlan, ColumnMajorScalesOfManyRowsAreStoredTogether) {
-  const auto rows_of = [](const Recipe& recipe, int64_t rows) {
-    return plan_gpu(problem_of(recipe, GpuAccess::vectors, 1, rows, 7168, 132)).rows;
+TEST(GpuPlan, UnitsLieBelowEachOtherForColumnMajorScalesAndPads) {
+  const auto units_of = [](const Recipe& recipe, int64_t rows) {
+    return plan_gpu(problem_of(recipe, GpuAccess::vectors, 1, rows, 7168, 132)).units;
   };
-  for (ScaleLayout layout : {ScaleLayout::column_major, ScaleLayout::column_major_tma}) {
-    for (ScaleEncoding encoding : {ScaleEncoding::f32, ScaleEncoding::ue8m0}) {
-      const Recipe recipe = with(per_group(128), encoding, layout);
-      EXPECT_EQ(rows_of(recipe, 4096), 4) << to_string(recipe);
-      EXPECT_EQ(rows_of(recipe, 4097), 4) << to_string(recipe);
-      // Three pad rows of four-byte scales: units of their own write them.
-      const bool has_pad_units =
-          layout == ScaleLayout::column_major_tma && encoding == ScaleEncoding::f32;
-      EXPECT_EQ(rows_of(recipe, 1), has_pad_units ? 4 : 1) << to_string(recipe);
-    }
+  const auto scales = [](ScaleEncoding encoding, ScaleLayout layout) {
+    return with(per_group(128), encoding, layout);
+  };
+  const Recipe plain = scales(ScaleEncoding::f32, ScaleLayout::column_major);
+  const Recipe tma = scales(ScaleEncoding::f32, ScaleLayout::column_major_tma);
+  const Recipe tma_bytes = scales(ScaleEncoding::ue8m0, ScaleLayout::column_major_tma);
+  const Recipe packed = with(per_group(128), ScaleEncoding::ue8m0_packed);
+  for (int64_t rows : {4096, 4097}) {
+    EXPECT_EQ(units_of(per_group(128), rows), GpuUnits::beside);
+    EXPECT_EQ(units_of(plain, rows), GpuUnits::below);
+    EXPECT_EQ(units_of(tma, rows), GpuUnits::below);
+    EXPECT_EQ(units_of(tma_bytes, rows), GpuUnits::below);
+    EXPECT_EQ(units_of(packed, rows), GpuUnits::beside);  // four in a word
   }
-  for (int64_t rows : {1, 4096}) {
-    EXPECT_EQ(rows_of(with(per_group(128), ScaleEncoding::ue8m0_packed), rows), 4);
-    EXPECT_EQ(rows_of(per_group(128), rows), 1);  // beside each other already
-  }
-  EXPECT_EQ(rows_of(with(per_group(128), ScaleEncoding::ue8m0_packed), 4), 1);  // no pads, few
+  // Few rows: only where three pads of four bytes have units of their own.
+  EXPECT_EQ(units_of(plain, 1), GpuUnits::beside);
+  EXPECT_EQ(units_of(tma, 1), GpuUnits::below);
+  EXPECT_EQ(units_of(tma, 4), GpuUnits::beside);
+  EXPECT_EQ(units_of(tma_bytes, 1), GpuUnits::beside);
+  EXPECT_EQ(units_of(packed, 1), GpuUnits::below);
 }
 
 TEST(GpuPlan, TensorsOfAFifthOfTheCacheAreStreamed) {

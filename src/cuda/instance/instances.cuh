@@ -80,8 +80,18 @@ class Instances {
 
   template <plan::GroupsShape kShape>
   static cudaError_t launch_groups(const QuantizeCall& call, const Launch& how) {
-    return launch_kernel(&quantize_groups<Source, Scales, Codec, kShape.lanes, kShape.chunks>, how,
-                         QuantizeArguments<Source, Scales>(call));
+    using Index = typename Source::Index;
+    if constexpr (Scales::kScales != plan::GpuScales::general) {
+      if (call.units == plan::GpuUnits::below) {
+        return launch_units<kShape, plan::UnitsBelow<Index>>(call, how);
+      }
+    }
+    return launch_units<kShape, plan::UnitsBeside<Index>>(call, how);
+  }
+  template <plan::GroupsShape kShape, class Walk>
+  static cudaError_t launch_units(const QuantizeCall& call, const Launch& how) {
+    return launch_kernel(&quantize_groups<Source, Scales, Codec, Walk, kShape.lanes, kShape.chunks>,
+                         how, QuantizeArguments<Source, Scales, Walk>(call));
   }
   template <int kChunks>
   static cudaError_t launch_rows(const QuantizeCall& call, const Launch& how) {

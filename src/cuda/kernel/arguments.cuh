@@ -1,7 +1,6 @@
 // What the quantizing kernels are given, and the steps that all of them share.
 #pragma once
 
-#include <bit>
 #include <type_traits>
 
 #include "cuda/calls.hpp"
@@ -13,6 +12,7 @@
 #include "plan/divider.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
+#include "plan/unit_walk.hpp"
 
 namespace rowscale::cuda {
 
@@ -118,7 +118,7 @@ constexpr int least_blocks_of_short_way(int threads, int chunks) {
 }
 
 // A QuantizeCall for a kernel: positions as narrow as the access allows, divisions prepared.
-template <class Source, class Scales>
+template <class Source, class Scales, class Walk = plan::UnitsBeside<typename Source::Index>>
 struct QuantizeArguments {
   using Index = typename Source::Index;
   using Chunk = typename Source::Chunk;
@@ -133,9 +133,7 @@ struct QuantizeArguments {
   Scales rule;
   uint32_t nan_xor;
   Index columns;
-  Index all_rows;
-  int row_shift;    // log2 of rows_together
-  bool fills_pads;  // units of rows that only fill up write the pads there
+  Walk walk;
   Index unit_columns;
   plan::Divider<Index> units_in_row;
 
@@ -147,10 +145,7 @@ struct QuantizeArguments {
         rule(call.recipe),
         nan_xor(nan_difference(call.recipe.format, call.recipe.nan)),
         columns(static_cast<Index>(call.x.columns())),
-        all_rows(static_cast<Index>(call.x.rows())),
-        row_shift(std::countr_zero(static_cast<unsigned>(call.rows_together))),
-        fills_pads(row_shift > 0 &&
-                   scales.pads_end_at(((all_rows - 1) | (call.rows_together - 1)) + 1)),
+        walk(static_cast<Index>(call.x.rows()), static_cast<Index>(call.grid.columns), scales),
         unit_columns(static_cast<Index>(call.grid.unit_columns)),
         units_in_row(static_cast<Index>(call.grid.columns > 0 ? call.grid.columns : 1)) {}
 
@@ -170,19 +165,15 @@ struct QuantizeArguments {
     Index end;
   };
   [[nodiscard]] __device__ __forceinline__ Unit unit(Index index) const {
-    // Units of rows_together rows lie below each other, then comes the next column.
-    const Index pile = index >> row_shift;
-    const Index line = units_in_row.divide(pile);
+    const plan::UnitPlace<Index> place = walk.place(index, units_in_row);
     Unit unit;
-    unit.scale_column = pile - line * units_in_row.divisor();
-    const Index row = (line << row_shift) + (index - (pile << row_shift));
-    const bool is_there = row < all_rows;
-    unit.row = is_there ? row : 0;
-    unit.at = rows.place(kIsGeneral ? unit.row : row);
+    unit.row = place.row;
+    unit.scale_column = place.column;
+    unit.at = rows.place(unit.row);
     unit.begin = unit.scale_column * unit_columns;
     const Index left = columns - unit.begin;
     const Index width = left < unit_columns ? left : unit_columns;
-    unit.end = rows.exists(unit.at) && is_there ? unit.begin + width : 0;
+    unit.end = rows.exists(unit.at) && place.exists ? unit.begin + width : 0;
     return unit;
   }
 
@@ -196,7 +187,6 @@ struct QuantizeArguments {
     Index row;
     Index column;
     bool is_mine;
-    bool exists = true;
   };
 
   // What divides without a branch an element: all scales but the smallest, and reciprocals. Of the
@@ -204,6 +194,16 @@ struct QuantizeArguments {
   static __device__ __forceinline__ bool is_quick(const Divisor& divisor) {
     return divisor.division == Division::fast ||
            (kIsGeneral && divisor.division == Division::fast_clamped);
+  }
+
+  // Writes the pad of a unit that does not exist, if there is one. One thread a unit.
+  __device__ __forceinline__ void store_pad(Index index, Index column) const {
+    if constexpr (Walk::kHasPads) {
+      const Index row = walk.row_of(index, units_in_row);
+      if (walk.fills_pads() && scales.is_pad(row, column)) {
+        scales.write_pad(Index{0}, row, column);
+      }
+    }
   }
 
   // Divides, encodes and stores chunk[k] at place(k), and the scale. True where something rare is
@@ -218,14 +218,8 @@ struct QuantizeArguments {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) store_clamped<Codec>(chunk[k], divisor, place(k));
     }
-    if (at.is_mine) {
-      if (at.exists) {
-        Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
-      } else if (!kIsGeneral && fills_pads && scales.is_pad(at.row, at.column)) {
-        Scales::store(scales, at.batch, at.row, at.column, 0.0F);
-      }
-    }
-    return !is_quick(divisor) || has_pads_after(at);
+    if (at.is_mine) Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
+    return !is_quick(divisor) || (at.is_mine && has_pads_after(at));
   }
 
   // Codes of scales that do not divide fast, from elements that are read again; the pads that
@@ -236,8 +230,8 @@ struct QuantizeArguments {
 #pragma unroll 1
       for (int k = 0; k < kChunks; ++k) store_slowly<Codec>(load(place(k)), divisor, place(k));
     }
-    if (!has_pads_after(at)) return;
-    if (fills_pads) {
+    if (!at.is_mine || !has_pads_after(at)) return;
+    if (has_pad_units()) {
       scales.write_row_pads(at.batch, at.row);
     } else {
       scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
@@ -265,11 +259,14 @@ struct QuantizeArguments {
   }
 
  private:
-  // Left for this thread, but for pads that have units.
-  __device__ __forceinline__ bool has_pads_after(const ScalePlace& at) const {
-    if (!at.is_mine || !at.exists) return false;
-    return fills_pads ? scales.has_row_pads_after(at.column)
-                      : scales.has_pads_after(at.row, at.column);
+  [[nodiscard]] __device__ __forceinline__ bool has_pad_units() const {
+    if constexpr (Walk::kHasPads) return walk.fills_pads();
+    return false;
+  }
+  // But for pads that have units.
+  [[nodiscard]] __device__ __forceinline__ bool has_pads_after(const ScalePlace& at) const {
+    return has_pad_units() ? scales.has_row_pads_after(at.column)
+                           : scales.has_pads_after(at.row, at.column);
   }
   template <class Codec>
   __device__ __forceinline__ void store_fast(const Chunk& chunk, const Divisor& divisor,

@@ -6,19 +6,20 @@
 
 namespace rowscale::cuda {
 
-template <class Source, class Scales, class Codec, int kLanes, int kChunks>
+template <class Source, class Scales, class Codec, class Walk, int kLanes, int kChunks>
 __global__ void __launch_bounds__(plan::kGroupsThreads,
                                   least_blocks_of_short_way<Source, Scales>(plan::kGroupsThreads,
                                                                             kChunks))
-    quantize_groups(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
-  using Arguments = QuantizeArguments<Source, Scales>;
+    quantize_groups(const __grid_constant__ QuantizeArguments<Source, Scales, Walk> call) {
+  using Arguments = QuantizeArguments<Source, Scales, Walk>;
   using Index = typename Source::Index;
   const auto lane = static_cast<Index>(threadIdx.x % kLanes);
   const auto unit_in_block = static_cast<Index>(threadIdx.x / kLanes);
   const auto units_in_block = static_cast<Index>(blockDim.x / kLanes);
   begin_kernel();
   // A unit that does not exist has no columns; its lanes stay, for the exchange below.
-  const auto unit = call.unit(block_index<Index>() * units_in_block + unit_in_block);
+  const Index index = block_index<Index>() * units_in_block + unit_in_block;
+  const auto unit = call.unit(index);
   const auto place = [=](int k) {
     const Index column = unit.begin + (lane + k * kLanes) * plan::kChunk;
     return typename Arguments::Place{unit.row, column, unit.end - column};
@@ -39,10 +40,11 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
 
   // Encode and store
   const typename Arguments::ScalePlace scale_place{unit.at.batch, unit.at.row, unit.scale_column,
-                                                   lane == 0, unit.end > 0};
+                                                   lane == 0 && unit.end > 0};
   if (call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
     call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
   }
+  if (Walk::kHasPads && lane == 0 && unit.end == 0) call.store_pad(index, unit.scale_column);
 }
 
 }  // namespace rowscale::cuda
