@@ -229,25 +229,4 @@ Reason decide(const ModelTraits& traits, std::string_view tensor, StoredType typ
   return Reason::linear_weight;
 }
 
-bool belongs_in_ignore(Reason reason) {
-  switch (reason) {
-    case Reason::requested:
-    case Reason::output_head:
-    case Reason::router:
-    case Reason::vision:
-    case Reason::audio:
-    case Reason::projector:
-    case Reason::state_space:
-    case Reason::indexer:
-    case Reason::multi_token:
-    case Reason::source_left_it:
-    case Reason::fused_with_left:
-    case Reason::unknown_stack:
-    case Reason::tied_duplicate:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace rowscale::checkpoint

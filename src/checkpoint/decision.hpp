@@ -59,9 +59,6 @@ ModelTraits traits_of(const nlohmann::json& config);
 Reason decide(const ModelTraits& traits, std::string_view tensor, StoredType type,
               std::span<const int64_t> shape);
 
-// Linear layers that readers know by name and would expect quantized unless they are in `ignore`.
-bool belongs_in_ignore(Reason reason);
-
 // The last part of a dotted name, and what stands before its dot.
 std::string_view last_part(std::string_view name);
 std::string_view parent_of(std::string_view name);

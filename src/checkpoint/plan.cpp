@@ -9,6 +9,7 @@
 #include "checkpoint/expert_stack.hpp"
 #include "checkpoint/failure.hpp"
 #include "checkpoint/fused_group.hpp"
+#include "checkpoint/ignore_list.hpp"
 #include "checkpoint/patterns.hpp"
 #include "checkpoint/plan_warnings.hpp"
 
@@ -42,7 +43,7 @@ class Planner {
     patterns_.require_all_used();
     settle_groups();
     if (plan_.request.scheme == Scheme::fp8_tensor) number_scale_groups();
-    make_ignore_list();
+    plan_.ignore = ignore_list(plan_, model_);
     add_up();
     add_warnings(model_, &plan_);
     return std::move(plan_);
@@ -241,13 +242,19 @@ class Planner {
   // A tied model that stores its head too: readers of tied models expect none.
   bool is_tied_duplicate(const TensorPlan& tensor) {
     const TensorEntry& head = entry(tensor);
-    if (!plan_.traits.tied || !head.name.ends_with("lm_head.weight")) return false;
-    const std::string_view prefix = head.name.substr(0, head.name.size() - 14);
-    const auto place = model_.find(std::string(prefix) + "model.embed_tokens.weight");
-    if (!place) return false;
-    const TensorEntry& embedding = model_.entry(*place);
-    if (embedding.type != head.type || embedding.bytes() != head.bytes()) return false;
-    return same_bytes(tensor.source, *place);
+    constexpr std::string_view kHead = "lm_head.weight";
+    if (!plan_.traits.tied || !head.name.ends_with(kHead)) return false;
+    const std::string prefix(head.name.substr(0, head.name.size() - kHead.size()));
+    for (const char* table :
+         {"model.embed_tokens", "model.language_model.embed_tokens", "model.decoder.embed_tokens",
+          "model.shared", "shared", "transformer.wte", "transformer.word_embeddings"}) {
+      const auto place = model_.find(prefix + table + ".weight");
+      if (!place) continue;
+      const TensorEntry& embedding = model_.entry(*place);
+      if (embedding.type != head.type || embedding.bytes() != head.bytes()) return false;
+      return same_bytes(tensor.source, *place);
+    }
+    return false;
   }
 
   bool same_bytes(Place a, Place b) {
@@ -330,53 +337,6 @@ class Planner {
       tensor.group = at->second;
       plan_.groups[tensor.group].push_back(i);
     }
-  }
-
-  // Readers know experts by the names that they have one by one.
-  void ignore_stack(const TensorEntry& e) {
-    const std::string_view module = module_of(e.name);
-    const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
-    const std::string experts = stack ? stack->experts : std::string(parent_of(module));
-    const bool gate_up =
-        stack ? stack->part == StackPart::gate_up : last_part(module) == "gate_up_proj";
-    if (!stack && !gate_up && last_part(module) != "down_proj") {
-      plan_.ignore.emplace_back(module);
-      return;
-    }
-    plan_.ignore.emplace_back(experts);
-    for (int64_t i = 0; i < e.shape[0]; ++i) {
-      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
-        if (!gate_up && projection == std::string_view("up_proj")) continue;
-        plan_.ignore.push_back(fmt::format("{}.{}.{}", experts, i, projection));
-      }
-    }
-  }
-
-  void make_ignore_list() {
-    bool has_head = false;
-    for (const TensorPlan& tensor : plan_.tensors) {
-      const TensorEntry& e = entry(tensor);
-      if (!belongs_in_ignore(tensor.reason)) continue;
-      if (looks_like_stack(e.name, e.shape)) {
-        ignore_stack(e);
-      } else if (e.shape.size() == 2 && e.name.ends_with(".weight") &&
-                 last_part(module_of(e.name)).find("embed") == std::string_view::npos) {
-        plan_.ignore.emplace_back(module_of(e.name));
-        has_head = has_head || last_part(module_of(e.name)) == "lm_head";
-      }
-    }
-    // A tied head has no tensor, but readers have the module.
-    if (plan_.traits.tied && !has_head) {
-      constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
-      for (const TensorPlan& tensor : plan_.tensors) {
-        std::string_view name = entry(tensor).name;
-        if (!name.ends_with(kEmbedding)) continue;
-        name.remove_suffix(kEmbedding.size());
-        plan_.ignore.push_back(std::string(name) + "lm_head");
-      }
-    }
-    std::sort(plan_.ignore.begin(), plan_.ignore.end());
-    plan_.ignore.erase(std::unique(plan_.ignore.begin(), plan_.ignore.end()), plan_.ignore.end());
   }
 
   void add_up() {

@@ -54,29 +54,13 @@ def quantize(linear, strategy, numerics, out):
 
 
 def ignored(model):
-    """Names of the modules that the list `ignore` has to hold. A parameter of its own, as stacks of
-    experts are, belongs to the module before its last dot; a tied head has no tensor, but a module."""
-    names = {
-        t.name.removesuffix(".weight") for t in model.tensors if t.is_linear and t.name.endswith(".weight")
-    }
-    names |= {
-        t.name.rpartition(".")[0] for t in model.tensors if t.is_linear and not t.name.endswith(".weight")
-    }
-    for t in model.tensors:  # vLLM asks for experts by the names that they have one by one
+    """The list `ignore`, whole: every matrix that stays, linear or not; experts of a stack by the names
+    that vLLM asks for one by one, and the module that holds them; the head of a model that stores none."""
+    kept = [t for t in model.tensors if t.fate in (Fate.KEEP, Fate.DROP)]
+    names = {t.name.removesuffix(".weight") for t in kept if len(t.shape) == 2 and t.name.endswith(".weight")}
+    for t in kept:
         at, _, last = t.name.rpartition(".")
-        if t.is_linear and len(t.shape) == 3:
-            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}.get(last, ())
-            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts}
+        if len(t.shape) == 3 and t.is_linear:
+            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}[last]
+            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts} | {at}
     return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
-
-
-def may_be_ignored(model, module):
-    """Whether a module stays as it is, linear or not; experts of a stack that is left alone have names
-    of their own in readers."""
-    for t in model.tensors:
-        name = t.name.removesuffix(".weight")
-        if t.fate is Fate.KEEP and len(t.shape) == 2 and module == name:
-            return True
-        if t.fate is Fate.KEEP and len(t.shape) == 3 and module.startswith(name.rpartition(".")[0]):
-            return True
-    return False
