@@ -12,12 +12,13 @@ enum class PlanDetail {
   every_tensor
 };
 
-// Ends with the warnings' count, the sizes and the share that is quantized.
+// Ends with the scheme, the share of the bytes that becomes FP8, and the sizes.
 std::string plan_text(const checkpoint::Model& model, const checkpoint::Plan& plan,
                       PlanDetail detail);
 
 // The lines that say why less than half is quantized; empty where it is not so.
 std::string shortfall_text(const checkpoint::Plan& plan);
+std::string shortfall_json(const checkpoint::Plan& plan);  // the same as one line
 
 // One JSON object a line: docs/converting.md.
 std::string plan_json(const checkpoint::Model& model, const checkpoint::Plan& plan,
