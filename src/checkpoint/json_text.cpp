@@ -8,6 +8,9 @@
 namespace rowscale::checkpoint {
 namespace {
 
+// Of config.json: what prints or compares a value calls itself once a level.
+constexpr int kDeepest = 64;
+
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -125,8 +128,15 @@ nlohmann::json parse_config(std::string_view text, const std::string& name) {
   }
   const size_t first = past_space(text, 0);
   if (first == text.size() || text[first] != '{') refuse_input("{}: expected a JSON object", name);
+  const auto refuse_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepest) {
+      refuse_input("{}: expected at most {} levels of objects and arrays, got more", name,
+                   kDeepest);
+    }
+    return true;
+  };
   try {
-    return nlohmann::json::parse(without_python_numbers(text));
+    return nlohmann::json::parse(without_python_numbers(text), refuse_depth);
   } catch (const nlohmann::json::exception& error) {
     std::string why = error.what();
     why = why.substr(0, why.find("; last read"));

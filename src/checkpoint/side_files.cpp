@@ -60,8 +60,8 @@ const char* reason_for_folder(std::string_view name) {
   return nullptr;
 }
 
-const char* reason_for_file(std::string_view name) {
-  if (name == kOurRecord) return "written anew";
+const char* reason_for_file(std::string_view name, bool at_top) {
+  if (at_top && name == kOurRecord) return "written anew";
   for (const Left& left : kLeftSuffixes) {
     if (name.ends_with(left.pattern)) return left.reason;
   }
@@ -111,7 +111,7 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       out->push_back(file);
     } else if (base == ".git") {  // of a worktree or submodule: a file
       leave_out("version control");
-    } else if (const char* reason = reason_for_file(base)) {
+    } else if (const char* reason = reason_for_file(base, at_top)) {
       leave_out(reason);
     } else if (!fs::exists(status)) {
       refuse_input("{}: a symbolic link to nothing: download the model again", it->path().string());
