@@ -18,6 +18,7 @@
 #include "checkpoint/record.hpp"
 #include "checkpoint/verify_config.hpp"
 #include "checkpoint/verify_files.hpp"
+#include "checkpoint/verify_plan.hpp"
 #include "checkpoint/verify_weights.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
@@ -121,11 +122,20 @@ void compare_with_source(const VerifyOptions& options, const std::optional<Recor
                   options.out + ": --against needs rowscale.json, which says what was asked for");
   }
   Model source = Model::open(options.against);
-  const checkpoint::Plan plan = make_plan(&source, record->request);
-  checkpoint::Comparison comparison =
-      checkpoint::compare(model, &source, plan, options.threads, kLargestMemory);
-  std::move(comparison.checks.begin(), comparison.checks.end(), std::back_inserter(report->checks));
-  report->layers = std::move(comparison.layers);
+  Check check("source", "the source can be converted as rowscale.json says");
+  check.add_item();
+  try {
+    const checkpoint::Plan plan = make_plan(&source, record->request);
+    report->checks.push_back(checkpoint::verify_plan(*model, source, plan));
+    checkpoint::Comparison comparison =
+        checkpoint::compare(model, &source, plan, options.threads, kLargestMemory);
+    std::move(comparison.checks.begin(), comparison.checks.end(),
+              std::back_inserter(report->checks));
+    report->layers = std::move(comparison.layers);
+  } catch (const checkpoint::Failure& failure) {  // another model's, most often
+    check.add_problem(failure.what());
+  }
+  report->checks.push_back(std::move(check));
 }
 
 VerifyReport verify(const VerifyOptions& options) {

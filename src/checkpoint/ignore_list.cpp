@@ -38,7 +38,7 @@ class IgnoreList {
 
   std::vector<std::string> make() {
     for (const TensorPlan& tensor : plan_.tensors) {
-      if (is_left(tensor)) add(model_.entry(tensor.source));
+      if (is_left(tensor)) add(tensor);
     }
     add_head();
     std::sort(out_.begin(), out_.end());
@@ -52,8 +52,11 @@ class IgnoreList {
     return tensor.action == Action::copy || tensor.reason == Reason::tied_duplicate;
   }
 
-  void add(const TensorEntry& entry) {
-    if (looks_like_stack(entry.name, entry.shape)) return add_stack(entry);
+  void add(const TensorPlan& tensor) {
+    const TensorEntry& entry = model_.entry(tensor.source);
+    if (tensor.reason != Reason::empty && looks_like_stack(entry.name, entry.shape)) {
+      return add_stack(entry);
+    }
     if (entry.shape.size() != 2 || !entry.name.ends_with(".weight")) return;
     out_.emplace_back(module_of(entry.name));
     // GPT-NeoX: transformers 5 has the head under another name than the file and transformers 4.

@@ -5,8 +5,9 @@ import numpy as np
 import block_fp8
 import cast_model
 from models import Fate
-from weights import BF16, F32
+from weights import BF16, E8M0, F32
 
+SCALE_SUFFIXES = (".weight_scale_inv", ".scale")
 STRATEGY = {"fp8-dynamic": "channel", "fp8-block": "block", "fp8-tensor": "tensor"}
 
 
@@ -24,7 +25,10 @@ def tensors(model, scheme, numerics):
             for name, part in t.parts(array).items():
                 linear[name] = (part, None if ".down_proj." in name else name.rsplit(".", 2)[0])
         elif t.fate is Fate.PASS and t.name.endswith(".weight"):
-            scales = source[t.name + "_scale_inv"].make()
+            module = t.name.removesuffix(".weight")
+            scales = next(source[module + s] for s in SCALE_SUFFIXES if module + s in source).make()
+            if scales.dtype == np.uint8:
+                scales = scales.view(E8M0)
             if scheme == "fp8-block":
                 out[t.name] = array
                 out[t.name + "_scale"] = scales if scales.dtype == BF16 else scales.astype(F32)

@@ -306,6 +306,15 @@ def config_with_two_quantizations(path):
     write(path, model)
 
 
+@refused("at most 64 levels")
+def config_that_is_deep(path):
+    """A program that prints or compares such a value by calling itself runs out of stack."""
+    model = llama()
+    text = model.text().rstrip().removesuffix("}").rstrip()
+    model.config_text = text + ', "quantization_config": ' + "[" * 200_000 + "]" * 200_000 + "}\n"
+    write(path, model)
+
+
 @refused("UTF-8")
 def side_file_with_a_latin1_name(path):
     """rowscale.json could not name it."""

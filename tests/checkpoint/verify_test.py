@@ -21,6 +21,7 @@ import expected
 import folder
 import make_checkpoints
 import models
+import weights
 from weights import E4M3, F32
 
 ROWSCALE = ""
@@ -98,9 +99,11 @@ class Sound(Case):
                                 "pairs",
                                 "scales",
                                 "codes",
+                                "plan",
                                 "weights",
                                 "copies",
                                 "names",
+                                "source",
                             ],
                         )
                         wanted = {
@@ -132,6 +135,15 @@ class Sound(Case):
                         self.assertAlmostEqual(layer["snr_db"], 10 * math.log10(signal / noise), places=6)
                 order = [math.inf if x["snr_db"] is None else x["snr_db"] for x in layers.values()]
                 self.assertEqual(order, sorted(order))
+
+    def test_scales_of_other_things(self):
+        """`.scale` is a common name; it counts beside an FP8 weight only."""
+        model = models.llama()
+        model.keep("model.layers.0.layer_scale.scale", 256, make=weights.norm)
+        model.keep("model.layers.0.self_attn.k_scale", 1, make=weights.norm)
+        self.make(model)
+        self.verify()
+        self.verify("--against", self.source)
 
     def test_page_needs_nothing_from_outside(self):
         self.make(models.llama())
@@ -339,6 +351,77 @@ class Faults(Case):
         data["files"] = []
         (self.out / "rowscale.json").write_text(json.dumps(data))
         self.assert_fails("files", "copies", against=True)
+
+    def test_bad_scales_of_a_kv_cache(self):
+        name = "model.layers.1.self_attn.k_proj.output_scale"
+        model = models.llama(shards=2)
+        model.keep(name, 1, make=weights.norm)
+        shutil.rmtree(self.source)
+        self.make(model)
+        for value in (0, -1, np.inf, np.nan):
+
+            def change(tensors, value=value):
+                tensors[name][0] = value
+
+            self.edit(change, folder.Checkpoint(self.out).files[name])
+            self.assert_fails("scales")
+
+    def test_an_expression_that_cannot_be_matched(self):
+        """Python has more than is matched here: a problem of the check, in the configuration's words."""
+        self.config(lambda q: q["ignore"].append(r"re:x\Z"))
+        checks, _ = self.verify(code=1)
+        self.assertEqual(checks["pairs"]["problems"], 1)
+        self.assertIn(r"ignore \"re:x\Z\"", json.dumps(checks["pairs"]["shown"]).replace("\\\\", "\\"))
+        self.assertNotIn("--ignore", json.dumps(checks))
+
+    def put_back(self, record):
+        data = json.loads(record)
+        data["files"] = []  # hashes of what was edited would tell at once
+        (self.out / "rowscale.json").write_text(json.dumps(data))
+
+    def test_against_finds_layers_without_numbers_first(self):
+        record = (self.out / "rowscale.json").read_text()
+        layers = [f"model.layers.1.mlp.{part}_proj" for part in ("gate", "up")]
+
+        def change(tensors):
+            for layer in layers:
+                tensors[layer + ".weight"].view(np.uint8)[0, 0] = 0x7F
+
+        self.edit(change)
+        self.put_back(record)
+        _, found = self.verify("--against", self.source, code=1)
+        self.assertEqual(list(found)[:2], layers)
+        rest = [x["snr_db"] for x in found.values()][2:]
+        self.assertEqual(rest, sorted(rest))
+
+    def test_against_compares_the_configuration(self):
+        record = (self.out / "rowscale.json").read_text()
+        path = self.out / "config.json"
+        original = path.read_bytes()
+        group = "group_0"
+        changes = [
+            lambda c: c["quantization_config"]["ignore"].remove("lm_head"),
+            lambda c: c["quantization_config"]["ignore"].append("nothing"),
+            lambda c: c["quantization_config"]["config_groups"][group]["weights"].update(strategy="tensor"),
+            lambda c: c.update(rope_theta=1e6),
+        ]
+        for number, change in enumerate(changes):
+            with self.subTest(number=number):
+                config = json.loads(original)
+                change(config)
+                path.write_text(json.dumps(config))
+                self.put_back(record)
+                checks, _ = self.verify("--against", self.source, code=1)
+                self.assertEqual(checks["plan"]["problems"], 1)
+
+    def test_against_another_source_with_patterns(self):
+        """What was found before is shown, and nothing names an option that the user did not give."""
+        shutil.rmtree(self.out)
+        options = ["--scheme", "fp8-dynamic", "--quiet", "--ignore", "model.layers.1.mlp.down_proj"]
+        self.assertEqual(run("quantize", self.source, self.out, *options).returncode, 0)
+        shutil.rmtree(self.source)
+        make_checkpoints.write(self.source, models.llama(num_hidden_layers=1))
+        self.assert_fails("source", against=True)
 
     def test_against_another_source(self):
         shutil.rmtree(self.source)
