@@ -34,7 +34,7 @@ constexpr std::string_view kPrefixedTable = ".model.embed_tokens.weight";
 
 class IgnoreList {
  public:
-  IgnoreList(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
+  IgnoreList(const Model& model, const Plan& plan) : model_(model), plan_(plan) {}
 
   std::vector<std::string> make() {
     for (const TensorPlan& tensor : plan_.tensors) {
@@ -114,15 +114,15 @@ class IgnoreList {
     return reason == Reason::output_head || reason == Reason::tied_duplicate;
   }
 
-  const Plan& plan_;
   const Model& model_;
+  const Plan& plan_;
   std::vector<std::string> out_;
 };
 
 }  // namespace
 
-std::vector<std::string> ignore_list(const Plan& plan, const Model& model) {
-  return IgnoreList(plan, model).make();
+std::vector<std::string> ignore_list(const Model& model, const Plan& plan) {
+  return IgnoreList(model, plan).make();
 }
 
 }  // namespace rowscale::checkpoint

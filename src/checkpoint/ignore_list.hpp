@@ -12,6 +12,6 @@ namespace rowscale::checkpoint {
 
 // Of a plan whose decisions are final. Sorted, each once. Experts of a stack appear one by one, as
 // readers know them; a tied output head, which has no tensor, under the name that readers give it.
-std::vector<std::string> ignore_list(const Plan& plan, const Model& model);
+std::vector<std::string> ignore_list(const Model& model, const Plan& plan);
 
 }  // namespace rowscale::checkpoint

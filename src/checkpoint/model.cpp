@@ -157,7 +157,7 @@ void Model::open_file() {
 
 void Model::open_folder() {
   shard_names_ = find_shards();
-  for (const std::string& name : shard_names_) require_utf8(path_, name);
+  for (const std::string& name : shard_names_) require_printable(path_, name);
   read_config();
   for (const std::string& name : shard_names_) {
     TensorFile file;
@@ -181,6 +181,7 @@ std::vector<std::string> Model::find_shards() {
                  shown(indexes.front()));
   }
   if (has_index()) {
+    require_printable(path_, index_name_);
     const std::string text = read_text(file_path(index_name_), kLargestIndex);
     return parse_index(text, file_path(index_name_)).shards;
   }

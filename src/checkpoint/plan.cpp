@@ -48,7 +48,7 @@ class Planner {
     settle_groups();
     refuse_names_twice();
     if (plan_.request.scheme == Scheme::fp8_tensor) number_scale_groups();
-    plan_.ignore = ignore_list(plan_, model_);
+    plan_.ignore = ignore_list(model_, plan_);
     add_up();
     add_warnings(model_, &plan_);
     return std::move(plan_);

@@ -7,11 +7,15 @@
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/header_handler.hpp"
 #include "checkpoint/output_file.hpp"
 
 namespace rowscale::checkpoint {
 
-void require_utf8(const std::string& folder, const std::string& name) {
+void require_printable(const std::string& folder, const std::string& name) {
+  if (has_control_character(name)) {
+    refuse_input("{}: the name of {} holds a control character: rename it", folder, shown(name));
+  }
   try {
     static_cast<void>(nlohmann::json(name).dump());
   } catch (const nlohmann::json::exception&) {
@@ -118,7 +122,7 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
     } else if (!fs::is_regular_file(status)) {
       leave_out("no regular file");
     } else {
-      require_utf8(folder.string(), base);
+      require_printable(folder.string(), base);
       out->push_back(file);
     }
   }

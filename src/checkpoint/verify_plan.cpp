@@ -48,8 +48,8 @@ void compare_configs(const Model& result, const Model& source, const Plan& plan,
   if (wanted_text == result.config_text()) return;
   json wanted = parse_config(wanted_text, "config.json");
   json got = result.config();
-  const json wanted_member = wanted[kMember];
-  const json got_member = got.value(kMember, json::object());
+  const json wanted_member = wanted.value(kMember, json());
+  const json got_member = got.value(kMember, json());
   if (wanted_member == got_member) {
     wanted.erase(kMember);
     got.erase(kMember);

@@ -58,9 +58,10 @@ void check_pair(const Model& model, const TensorEntry& weight, Check* check) {
   if (config == nullptr) return;  // verify_config says so
   const std::vector<int64_t> wanted = wanted_scale_shape(*config, weight.shape);
   if (!std::equal(wanted.begin(), wanted.end(), entry.shape.begin(), entry.shape.end())) {
-    check->add_problem(fmt::format(
-        "{}: expected the shape {} for a weight {} with a scale per {}, got {}", entry.name,
-        shape_text(wanted), shape_text(weight.shape), config->strategy, shape_text(entry.shape)));
+    check->add_problem(
+        fmt::format("{}: expected the shape {} for a weight {} with a scale per {}, got {}",
+                    entry.name, shape_text(wanted), shape_text(weight.shape),
+                    shown(config->strategy), shape_text(entry.shape)));
   }
   if (entry.type != StoredType::f32 && entry.type != StoredType::bf16 &&
       entry.type != StoredType::f16) {

@@ -323,6 +323,19 @@ def side_file_with_a_latin1_name(path):
         stream.write(b"text")
 
 
+@refused("the name of \"a\\x1b[2J.txt\" holds a control character")
+def side_file_with_an_escape(path):
+    """It would be printed while it is copied."""
+    write(path, llama(), files={"a\x1b[2J.txt": b"text"})
+
+
+@refused("the name of \"a\\x1b[2J.safetensors.index.json\" holds a control character")
+def index_with_an_escape_in_its_name(path):
+    write(path, llama(shards=2))
+    name = "model.safetensors.index.json"
+    os.rename(os.path.join(path, name), os.path.join(path, name.replace("model", "a\x1b[2J", 1)))
+
+
 @refused("git lfs pull")
 def lfs_pointer(path):
     write(path, llama())
