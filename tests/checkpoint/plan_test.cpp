@@ -304,7 +304,7 @@ TEST_F(Plans, NothingToQuantizeIsRefused) {
 }
 
 TEST_F(Plans, BlocksThatDoNotDivideAreWarnedOf) {
-  const auto warned = [&](std::vector<int64_t> up, std::vector<int64_t> down) {
+  const auto warned = [&](const std::vector<int64_t>& up, const std::vector<int64_t>& down) {
     const Plan& plan =
         plan_of({bf16_tensor("m.gate_proj.weight", up, 1), bf16_tensor("m.up_proj.weight", up, 2),
                  bf16_tensor("m.down_proj.weight", down, 3)},

@@ -493,9 +493,12 @@ class Faults(Case):
     def test_against_a_file_that_cannot_be_opened_midway(self):
         """No problem of a check, for nothing is known of the source: the exit code is that of the input."""
 
-        def limit():  # one file beside the three: both models open, but are not open at once
+        def limit():  # one file beside the three: the models can be opened, but not both be read
             resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
 
+        shutil.rmtree(self.source)
+        make_checkpoints.write(self.source, models.llama(), {})  # no folders inside
+        self.make(models.llama())
         command = [ROWSCALE, "verify", self.out, "--against", self.source, "--threads", "1"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
