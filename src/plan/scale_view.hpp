@@ -165,7 +165,7 @@ class BasicScaleView {
   [[nodiscard]] ROWSCALE_HD bool is_pad(Index row, Index column) const {
     const Index element =
         encoding_ == ScaleEncoding::ue8m0_packed ? column / kPackedGroups : column;
-    return has_pad_rows_ && row >= rows_ && element + 1 < columns_;
+    return has_pad_rows_ && row >= rows_ && row < column_stride_ && element + 1 < columns_;
   }
   ROWSCALE_HD void write_pads_after(Index batch, Index row, Index column, RowMasks masks) const {
     if (column + 1 == scales_) write_row_pads(batch, row);

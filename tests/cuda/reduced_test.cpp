@@ -6,7 +6,7 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "tests/cuda/support/calls.hpp"
@@ -129,6 +129,10 @@ std::vector<Recipe> unit_recipes() {
     recipes.push_back(with(recipes[i], ScaleEncoding::ue8m0));
     recipes.push_back(by_reciprocal(recipes[i]));  // by the general rule
   }
+  for (int64_t size : {8, 16, 32, 64, 128, 256, 512}) {  // scales below each other
+    recipes.push_back(with(per_group(size), ScaleEncoding::f32, ScaleLayout::column_major_tma));
+    recipes.push_back(with(per_group(size), ScaleEncoding::ue8m0_packed));
+  }
   return recipes;
 }
 
@@ -138,12 +142,14 @@ struct Forced {
   plan::GpuPlan plan;
 };
 
-// The candidates of a case whose kernel, with this kind of loads, no case before it has.
+// What a kernel does in more than one way by what it is told: kinds of loads, rows side by side.
+using Way = std::tuple<cuda::KernelKey, plan::GpuLoads, int>;
+
+// The candidates of a case whose kernel no case before it launches in this way.
 template <class Case>
-void add_new_kernels(const Case& c, std::set<std::pair<cuda::KernelKey, plan::GpuLoads>>& launched,
-                     std::vector<Forced<Case>>& cases) {
+void add_new_ways(const Case& c, std::set<Way>& launched, std::vector<Forced<Case>>& cases) {
   for (const plan::GpuPlan& plan : plan::candidate_plans(problem_of(c))) {
-    if (plan.blocks > 0 && launched.emplace(key_of(c, plan), plan.loads).second) {
+    if (plan.blocks > 0 && launched.emplace(key_of(c, plan), plan.loads, plan.rows).second) {
       cases.push_back({c, plan});
     }
   }
@@ -155,10 +161,10 @@ std::string lines_of(const std::set<cuda::KernelKey>& keys) {
   return text;
 }
 
-// One call a kernel and kind of loads. The kernels that were launched are those of the registry: a
+// One call a kernel and way. The kernels that were launched are those of the registry: a
 // new one without a case here fails, and so does one that no plan leads to.
 TEST_F(Reduced, EveryKernelOfTheRegistry) {
-  std::set<std::pair<cuda::KernelKey, plan::GpuLoads>> launched;
+  std::set<Way> launched;
   std::vector<Forced<QuantizeCase>> quantize_cases;
   std::vector<Forced<RequantizeCase>> requantize_cases;
   for (const Shape& shape : {Shape{3, 1368}, Shape{3, 129}}) {  // vectors, elements
@@ -169,13 +175,13 @@ TEST_F(Reduced, EveryKernelOfTheRegistry) {
                          shape_view(dtype, shape)};
           c.seed = quantize_cases.size();
           c.x_begin = window(c.seed, c.pool->size - extent_of(c.x).bytes, 64);
-          add_new_kernels(c, launched, quantize_cases);
+          add_new_ways(c, launched, quantize_cases);
         }
         for (Format format_in : {Format::e4m3, Format::e5m2}) {
           RequantizeCase c{with(per_group(24), format_in), with(recipe, format),
                            shape_view(DType::e4m3, shape)};
           c.seed = requantize_cases.size();
-          add_new_kernels(c, launched, requantize_cases);
+          add_new_ways(c, launched, requantize_cases);
         }
       }
     }
@@ -188,7 +194,7 @@ TEST_F(Reduced, EveryKernelOfTheRegistry) {
   });
 
   std::set<cuda::KernelKey> keys;
-  for (const auto& [key, loads] : launched) keys.insert(key);
+  for (const Way& way : launched) keys.insert(std::get<cuda::KernelKey>(way));
   for (const DequantizeCase& c : dequantize_cases()) keys.insert(key_of(c));  // Reduced.Dequantize
   const std::set<cuda::KernelKey> registered = registered_kernels();
   std::set<cuda::KernelKey> missing;

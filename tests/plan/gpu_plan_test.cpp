@@ -229,8 +229,9 @@ TEST(GpuPlan, MoreThanInt32) {
 TEST(GpuPlan, PositionsOfWholeChunksFitInInt32) {
   constexpr int64_t kLoadsAtOnce = 4;  // of kernel/quantize_tensor.cuh
   for (int64_t columns : {int64_t{8}, int64_t{640}, int64_t{16384}, int64_t{65536}}) {
-    for (const Recipe& recipe :
-         {per_tensor(), per_token(), per_group(8), with(per_token(), ScaleSource::given)}) {
+    for (const Recipe& recipe : {per_tensor(), per_token(), per_group(8),
+                                 with(per_group(8), ScaleEncoding::f32, ScaleLayout::column_major),
+                                 with(per_token(), ScaleSource::given)}) {
       const Recipe resolved = resolve(recipe);
       // Addresses alone; nothing is read.
       const auto access = [&](int64_t rows) {

@@ -124,7 +124,7 @@ class ChunkScales {
         rows_in_batch_(static_cast<Index>(grid.data_rows)),
         unit_rows_(static_cast<Index>(grid.unit_rows)),
         unit_columns_(static_cast<Index>(grid.unit_columns)),
-        one_for_all_(grid.one_for_all),
+        one_for_all_(grid.rows == 1 && grid.columns == 1 && grid.one_for_all),
         one_a_row_(grid.unit_columns >= columns),
         one_a_chunk_(grid.unit_columns % plan::kChunk == 0) {}
 
