@@ -505,7 +505,7 @@ class Faults(Case):
         self.assertIn("Too many open files", done.stderr)
 
     def test_against_another_source_with_patterns(self):
-        """What was found before is shown, and nothing names an option that the user did not give."""
+        """A recorded pattern fits nothing there: a problem of the check, and what was found before is shown."""
         shutil.rmtree(self.out)
         options = ["--scheme", "fp8-dynamic", "--quiet", "--ignore", "model.layers.1.mlp.down_proj"]
         self.assertEqual(run("quantize", self.source, self.out, *options).returncode, 0)
