@@ -78,6 +78,24 @@ double percent(int64_t part, int64_t whole) {
   return whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+bool falls_short(const Plan& plan) {
+  return plan.share_quantized() < 0.5;
+}
+
+double percent_of(const Plan& plan, Reason reason) {
+  return percent(plan.by_reason[static_cast<size_t>(reason)].bytes, plan.source_bytes);
+}
+
+// Why bytes do not become FP8, where that is a hundredth of all or more.
+std::vector<Reason> reasons_of_the_rest(const Plan& plan) {
+  std::vector<Reason> out = reasons_of(plan);
+  std::erase_if(out, [&](Reason reason) {
+    return reason == Reason::linear_weight || reason == Reason::already_fp8 ||
+           percent_of(plan, reason) < 1.0;
+  });
+  return out;
+}
+
 }  // namespace
 
 std::string size_text(int64_t bytes) {
@@ -112,17 +130,25 @@ void write_plan(const Model& model, const Plan& plan, PlanDetail detail, const S
 }
 
 std::string shortfall_text(const Plan& plan) {
-  if (plan.share_quantized() >= 0.5) return {};
+  if (!falls_short(plan)) return {};
   std::string out =
-      fmt::format("Less than half of the weight bytes, {:.1f} %, became FP8. The rest:\n",
+      fmt::format("Less than half of the weight bytes, {:.1f} %, become FP8. The rest:\n",
                   100.0 * plan.share_quantized());
-  for (const Reason reason : reasons_of(plan)) {
-    if (reason == Reason::linear_weight || reason == Reason::already_fp8) continue;
-    const int64_t bytes = plan.by_reason[static_cast<size_t>(reason)].bytes;
-    if (percent(bytes, plan.source_bytes) < 1.0) continue;
-    out += fmt::format("  {:5.1f} %  {}\n", percent(bytes, plan.source_bytes), to_string(reason));
+  for (const Reason reason : reasons_of_the_rest(plan)) {
+    out += fmt::format("  {:5.1f} %  {}\n", percent_of(plan, reason), to_string(reason));
   }
   return out;
+}
+
+std::string shortfall_json(const Plan& plan) {
+  if (!falls_short(plan)) return {};
+  nlohmann::ordered_json line = json_line("shortfall");
+  line["quantized_share"] = plan.share_quantized();
+  line["rest"] = nlohmann::ordered_json::object();
+  for (const Reason reason : reasons_of_the_rest(plan)) {
+    line["rest"][code_of(reason)] = percent_of(plan, reason) / 100;
+  }
+  return dump(line) + "\n";
 }
 
 void write_plan_json(const Model& model, const Plan& plan, PlanDetail detail, const Sink& sink) {

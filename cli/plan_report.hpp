@@ -13,12 +13,14 @@ enum class PlanDetail {
   every_tensor
 };
 
-// Ends with the sizes and the share that is quantized. In pieces: a plan may have a million lines.
+// Ends with the scheme, the share of the bytes that becomes FP8, and the sizes. In pieces: a plan
+// may have a million lines.
 void write_plan(const checkpoint::Model& model, const checkpoint::Plan& plan, PlanDetail detail,
                 const Sink& sink);
 
 // The lines that say why less than half is quantized; empty where it is not so.
 std::string shortfall_text(const checkpoint::Plan& plan);
+std::string shortfall_json(const checkpoint::Plan& plan);  // the same as one line
 
 // One JSON object a line: docs/converting.md.
 void write_plan_json(const checkpoint::Model& model, const checkpoint::Plan& plan,

@@ -92,6 +92,7 @@ void say_plan(const checkpoint::Model& model, const checkpoint::Plan& plan, cons
   for (const std::string& warning : plan.warnings) {
     std::fprintf(stderr, "rowscale: warning: %s\n", warning.c_str());
   }
+  if (args.dry_run) print(args.json ? shortfall_json(plan) : shortfall_text(plan));
   std::fflush(stdout);
 }
 
@@ -115,8 +116,8 @@ void quantize(Arguments args) {
 
   checkpoint::Model model = checkpoint::Model::open(args.model);
   const checkpoint::Plan plan = make_plan(&model, args.plan);
-  check_target(model, plan, args.convert);
   say_plan(model, plan, args);
+  check_target(model, plan, args.convert);
   if (args.strict && plan.unknown_stack_bytes > 0) {
     throw Failure(ExitCode::check, "--strict: stacks of experts would be left alone");
   }
@@ -151,7 +152,7 @@ void quantize(Arguments args) {
     nlohmann::ordered_json line = json_line("done");
     line["out"] = args.out;
     line["quantized_share"] = plan.share_quantized();
-    print(dump(line) + "\n");
+    print(shortfall_json(plan) + dump(line) + "\n");
   } else if (!args.quiet) {
     print(fmt::format("{}: {}, {:.1f} % of the weight bytes in FP8\n", args.out,
                       size_text(plan.output_bytes + plan.side_bytes),

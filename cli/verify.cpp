@@ -18,6 +18,7 @@
 #include "checkpoint/record.hpp"
 #include "checkpoint/verify_config.hpp"
 #include "checkpoint/verify_files.hpp"
+#include "checkpoint/verify_plan.hpp"
 #include "checkpoint/verify_weights.hpp"
 #include "commands.hpp"
 #include "failure.hpp"
@@ -114,6 +115,17 @@ std::optional<Model> open_result(const std::string& out, std::vector<Check>* che
   return model;
 }
 
+// Empty where the source, most often another model's, cannot be converted so.
+std::optional<checkpoint::Plan> plan_as_recorded(Model* source, const Record& record,
+                                                 Check* check) {
+  try {
+    return make_plan(source, record.request);
+  } catch (const checkpoint::Failure& failure) {
+    check->add_problem(failure.what());
+    return std::nullopt;
+  }
+}
+
 void compare_with_source(const VerifyOptions& options, const std::optional<Record>& record,
                          Model* model, VerifyReport* report) {
   if (!record) {
@@ -121,11 +133,23 @@ void compare_with_source(const VerifyOptions& options, const std::optional<Recor
                   options.out + ": --against needs rowscale.json, which says what was asked for");
   }
   Model source = Model::open(options.against);
-  const checkpoint::Plan plan = make_plan(&source, record->request);
-  checkpoint::Comparison comparison =
-      checkpoint::compare(model, &source, plan, options.threads, kLargestMemory);
-  std::move(comparison.checks.begin(), comparison.checks.end(), std::back_inserter(report->checks));
-  report->layers = std::move(comparison.layers);
+  Check check("source", "the source can be converted as rowscale.json says");
+  check.add_item();
+  if (const auto plan = plan_as_recorded(&source, *record, &check)) {
+    report->checks.push_back(checkpoint::verify_plan(*model, source, *plan));
+    try {
+      checkpoint::Comparison comparison =
+          checkpoint::compare(model, &source, *plan, options.threads, kLargestMemory);
+      std::move(comparison.checks.begin(), comparison.checks.end(),
+                std::back_inserter(report->checks));
+      report->layers = std::move(comparison.layers);
+    } catch (const checkpoint::Failure& failure) {
+      // A number of the source's. A file that cannot be read on and too little memory end the work.
+      if (failure.kind() != checkpoint::FailureKind::data) throw;
+      check.add_problem(failure.what());
+    }
+  }
+  report->checks.push_back(std::move(check));
 }
 
 VerifyReport verify(const VerifyOptions& options) {
@@ -152,7 +176,7 @@ void run(const VerifyOptions& options) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(options.out, ignored)) {
     std::error_code error;
-    const std::filesystem::path whole = std::filesystem::absolute(options.out, error);
+    static_cast<void>(std::filesystem::absolute(options.out, error));
     throw Failure(
         ExitCode::input,
         options.out + (error ? ": expected an absolute path: the working directory is gone"

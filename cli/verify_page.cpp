@@ -72,7 +72,7 @@ std::string layers_table(const std::vector<LayerError>& layers) {
   for (size_t i = 0; i < layers.size() && i < kLargestShown; ++i) {
     const LayerError& layer = layers[i];
     const double snr = layer.snr();
-    const double width = std::isfinite(snr) ? std::clamp(100 * snr / longest, 0.0, 100.0) : 100;
+    const double width = snr > longest ? 100.0 : std::clamp(100 * snr / longest, 0.0, 100.0);
     out += fmt::format(
         "<tr><td>{}</td><td class=\"number\">{:.2f}</td><td class=\"bar\">"
         "<div style=\"width:{:.1f}%\"></div></td><td class=\"number\">{:.2f} %</td>"

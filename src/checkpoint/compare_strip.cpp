@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "checkpoint/element_reader.hpp"
@@ -257,7 +258,8 @@ void StripComparer::add_errors(ComparedStrip* strip) const {
       const double difference = x - double{values[code]} * scales[c / at.columns_a_scale];
       error.signal += x * x;
       error.noise += difference * difference;
-      error.worst = std::max(error.worst, std::abs(difference));
+      error.worst = std::isnan(difference) ? std::numeric_limits<double>::infinity()
+                                           : std::max(error.worst, std::abs(difference));
       error.amax = std::max(error.amax, std::abs(x));
     }
   }

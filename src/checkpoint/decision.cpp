@@ -4,7 +4,9 @@
 #include <charconv>
 #include <iterator>
 
+#include "checkpoint/expert_stack.hpp"
 #include "checkpoint/language_config.hpp"
+#include "checkpoint/scale_names.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
@@ -26,6 +28,7 @@ constexpr ReasonRow kReasonRows[] = {
     {"empty", "no elements"},
     {"many_dimensional", "more than two dimensions (a convolution)"},
     {"unknown_stack", "stacked experts, which are not taken apart for this model type"},
+    {"input_first", "stored as [in, out]: no linear layer to readers"},
     {"output_head", "output head"},
     {"embedding", "embedding"},
     {"norm", "norm"},
@@ -63,7 +66,7 @@ struct NameRow {
 constexpr NameRow kNames[] = {
     // Towers of other modalities.
     {Where::any_begins, "vision", Reason::vision},
-    {Where::any_is, "visual", Reason::vision},
+    {Where::any_begins, "visual", Reason::vision},
     {Where::any_is, "embed_vision", Reason::vision},
     {Where::any_is, "image_encoder", Reason::vision},
     {Where::any_is, "img_processor", Reason::vision},
@@ -82,13 +85,13 @@ constexpr NameRow kNames[] = {
     {Where::any_is, "language_projection", Reason::projector},
     {Where::any_is, "connector", Reason::projector},
     {Where::any_is, "aligner", Reason::projector},
+    {Where::any_is, "projector", Reason::projector},
     {Where::any_is, "resampler", Reason::projector},
     {Where::any_is, "qformer", Reason::projector},
     {Where::any_is, "mlp1", Reason::projector},  // InternVL
     // Multi-token prediction, where it has a name of its own; by layer number: decide().
-    {Where::any_is, "mtp", Reason::multi_token},
+    {Where::any_begins, "mtp", Reason::multi_token},  // mtp.layers, mtp_layers, mtp_block
     // Heads.
-    {Where::last_is, "lm_head", Reason::output_head},
     {Where::any_is, "lm_head", Reason::output_head},
     {Where::last_is, "embed_out", Reason::output_head},
     {Where::last_is, "output_layer", Reason::output_head},
@@ -103,6 +106,7 @@ constexpr NameRow kNames[] = {
     {Where::last_contains, "embed", Reason::embedding},
     {Where::last_is, "wte", Reason::embedding},
     {Where::last_is, "wpe", Reason::embedding},
+    {Where::last_is, "vte", Reason::embedding},     // Ovis
     {Where::last_is, "shared", Reason::embedding},  // T5
     {Where::last_is, "relative_attention_bias", Reason::embedding},
     // Norms.
@@ -112,7 +116,7 @@ constexpr NameRow kNames[] = {
     {Where::last_is, "ln_1", Reason::norm},
     {Where::last_is, "ln_2", Reason::norm},
     // Routers: their errors choose other experts.
-    {Where::last_is, "gate", Reason::router},
+    {Where::any_is, "gate", Reason::router},  // with parts: gate.wg of Hunyuan
     {Where::last_is, "shared_expert_gate", Reason::router},
     {Where::any_is, "router", Reason::router},
     // Recurrences, whose errors add up over the sequence.
@@ -124,6 +128,18 @@ constexpr NameRow kNames[] = {
     {Where::any_is, "indexer", Reason::indexer},
     {Where::any_is, "compressor", Reason::indexer},
 };
+
+// Model types whose layers of these names keep their weights as [in, out] (transformers' Conv1D).
+constexpr std::string_view kInputFirstTypes[] = {
+    "gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp", "clvp_decoder"};
+constexpr std::string_view kInputFirstNames[] = {"c_attn", "q_attn", "c_proj", "c_fc"};
+
+bool is_input_first(std::string_view model_type, std::string_view module) {
+  const auto has = [](const auto& list, std::string_view word) {
+    return std::find(std::begin(list), std::end(list), word) != std::end(list);
+  };
+  return has(kInputFirstTypes, model_type) && has(kInputFirstNames, last_part(module));
+}
 
 bool fits(const NameRow& row, std::string_view module) {
   switch (row.where) {
@@ -209,12 +225,13 @@ std::string_view parent_of(std::string_view name) {
 
 Reason decide(const ModelTraits& traits, std::string_view tensor, StoredType type,
               std::span<const int64_t> shape) {
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return Reason::empty;
   if (type != StoredType::bf16 && type != StoredType::f16 && type != StoredType::f32) {
     return Reason::integer_or_other_type;
   }
-  if (last_part(tensor) != "weight") return Reason::no_weight;
-  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return Reason::empty;
-  const std::string_view module = parent_of(tensor);
+  const bool is_stack = looks_like_stack(tensor, shape);
+  if (last_part(tensor) != "weight" && !is_stack) return Reason::no_weight;
+  const std::string_view module = module_of(tensor);
   if (shape.size() < 2) {
     return last_part(module).find("norm") != std::string_view::npos ? Reason::norm
                                                                     : Reason::one_dimensional;
@@ -222,34 +239,14 @@ Reason decide(const ModelTraits& traits, std::string_view tensor, StoredType typ
   const auto* row = std::find_if(std::begin(kNames), std::end(kNames),
                                  [&](const NameRow& r) { return fits(r, module); });
   if (row != std::end(kNames)) return row->reason;
-  if (shape.size() > 2) return Reason::many_dimensional;
+  if (shape.size() > 2 && !is_stack) return Reason::many_dimensional;
   // Mistral's own names: `output` at the top is the head, in BERT it is a layer.
   if (module == "output") return Reason::output_head;
+  if (is_input_first(traits.model_type, module)) return Reason::input_first;
   if (traits.mtp_layers > 0 && traits.layers >= 0 && layer_of(tensor) >= traits.layers) {
     return Reason::multi_token;
   }
   return Reason::linear_weight;
-}
-
-bool belongs_in_ignore(Reason reason) {
-  switch (reason) {
-    case Reason::requested:
-    case Reason::output_head:
-    case Reason::router:
-    case Reason::vision:
-    case Reason::audio:
-    case Reason::projector:
-    case Reason::state_space:
-    case Reason::indexer:
-    case Reason::multi_token:
-    case Reason::source_left_it:
-    case Reason::fused_with_left:
-    case Reason::unknown_stack:
-    case Reason::tied_duplicate:
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace rowscale::checkpoint

@@ -21,6 +21,7 @@ enum class Reason {
   empty,
   many_dimensional,  // convolutions
   unknown_stack,     // experts in one tensor, of a model type that expert_stack does not know
+  input_first,       // [in, out], the module no linear layer to readers
   output_head,
   embedding,
   norm,
@@ -55,12 +56,11 @@ struct ModelTraits {
 
 ModelTraits traits_of(const nlohmann::json& config);
 
-// Of one tensor on its own; fused groups and sources in FP8 are the plan's matter.
+// Of one tensor on its own; fused groups and sources in FP8 are the plan's matter. Of experts in
+// one tensor (looks_like_stack) only whether their place in the model leaves them alone:
+// linear_weight where it does not.
 Reason decide(const ModelTraits& traits, std::string_view tensor, StoredType type,
               std::span<const int64_t> shape);
-
-// Linear layers that readers know by name and would expect quantized unless they are in `ignore`.
-bool belongs_in_ignore(Reason reason);
 
 // The last part of a dotted name, and what stands before its dot.
 std::string_view last_part(std::string_view name);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -46,8 +47,9 @@ template <class... Args>
   throw Failure(FailureKind::data, fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Of the safetensors reader.
+// Of the safetensors reader, which has no other way than `internal` to say that memory ran out.
 inline void require_readable(const Status& status) {
+  if (status.code() == StatusCode::internal) throw std::bad_alloc();
   if (!status.ok()) throw Failure(FailureKind::input, status.message());
 }
 

@@ -11,6 +11,9 @@
 namespace rowscale::checkpoint {
 namespace {
 
+// Of config.json: what prints or compares a value calls itself once a level.
+constexpr int kDeepest = 64;
+
 bool is_space(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -176,8 +179,15 @@ nlohmann::json parse_config(std::string_view text, const std::string& name) {
   }
   const size_t first = past_space(text, 0);
   if (first == text.size() || text[first] != '{') refuse_input("{}: expected a JSON object", name);
+  const auto refuse_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepest) {
+      refuse_input("{}: expected at most {} levels of objects and arrays, got more", name,
+                   kDeepest);
+    }
+    return true;
+  };
   try {
-    return nlohmann::json::parse(plain_json(text));
+    return nlohmann::json::parse(plain_json(text), refuse_depth);
   } catch (const nlohmann::json::exception& error) {
     std::string why = error.what();
     why = why.substr(0, why.find("; last read"));
@@ -193,7 +203,8 @@ std::string with_member(std::string_view text, std::span<const std::string_view>
   const Layout layout = layout_of(plain_json(text), key, name);
   std::string out;
   if (path.size() > 1) {
-    const auto [begin, end] = layout.value.value();
+    if (!layout.value) refuse_input("{}: expected a member \"{}\", got none", name, key);
+    const auto [begin, end] = *layout.value;
     out += text.substr(0, begin);
     out += with_member(text.substr(begin, end - begin), path.subspan(1), value, name);
     out += text.substr(end);

@@ -17,8 +17,8 @@ nlohmann::json parse_config(std::string_view text, const std::string& name);
 
 // `text`, an object that parse_config accepts, with the member at `path` set to `value`, a JSON
 // text whose lines are indented by two spaces a level: replaced where it stands, or inserted at the
-// end with the indentation of the members before it. What `path` leads through must be there and be
-// objects. Throws Failure(input) where a member of `path` occurs twice.
+// end with the indentation of the members before it. What `path` leads through are objects. Throws
+// Failure(input) where they are not there, or a member of `path` occurs twice.
 std::string with_member(std::string_view text, std::span<const std::string_view> path,
                         std::string_view value, const std::string& name);
 inline std::string with_member(std::string_view text, std::initializer_list<std::string_view> path,

@@ -32,10 +32,12 @@ struct LayerError {
     different_scales += other.different_scales;
   }
 
-  // Decibels; infinite without noise.
+  // Decibels; infinite without noise, and minus infinity where a code or a scale is no number: what
+  // is sorted by it must be ordered.
   double snr() const {
     if (noise == 0) return std::numeric_limits<double>::infinity();
-    return 10 * std::log10(signal / noise);
+    const double ratio = 10 * std::log10(signal / noise);
+    return std::isnan(ratio) ? -std::numeric_limits<double>::infinity() : ratio;
   }
   double worst_share() const { return amax == 0 ? 0 : worst / amax; }
 };

@@ -55,7 +55,7 @@ bool is_hub_name(std::string_view path) {
 
 [[noreturn]] void refuse_missing(const std::string& path) {
   std::error_code error;
-  const fs::path whole = fs::absolute(path, error);
+  static_cast<void>(fs::absolute(path, error));
   if (error) {
     refuse_input("{}: expected an absolute path: the working directory is gone ({})", path,
                  error.message());
@@ -136,7 +136,7 @@ void Model::open_file() {
 
 void Model::open_folder() {
   shard_names_ = find_shards();
-  for (const std::string& name : shard_names_) require_utf8(path_, name);
+  for (const std::string& name : shard_names_) require_printable(path_, name);
   read_config();
   for (const std::string& name : shard_names_) {
     TensorFile file;
@@ -159,7 +159,10 @@ std::vector<std::string> Model::find_shards() {
     refuse_input("{}: expected one index, got {} of them, among them {}", path_, indexes.size(),
                  shown(indexes.front()));
   }
-  if (has_index()) return read_index(file_path(index_name_)).shards;
+  if (has_index()) {
+    require_printable(path_, index_name_);
+    return read_index(file_path(index_name_)).shards;
+  }
   if (std::binary_search(names.begin(), names.end(), kSingle)) return {kSingle};
   const std::vector<std::string> files = ending_in(names, kSuffix);
   if (files.size() == 1 && files.front().find("-of-") == std::string::npos) return files;

@@ -108,11 +108,13 @@ std::string model_card(const Model& model, const Plan& plan) {
   out += "tags:\n";
   for (const std::string& tag : front.tags) out += "- " + tag + "\n";
   out += "---\n\n";
-  const char* how = plan.request.scheme == Scheme::fp8_dynamic
-                        ? "one scale an output channel; activations by token, at run time"
-                    : plan.request.scheme == Scheme::fp8_block
-                        ? "one scale a block of 128x128; activations by groups of 128, at run time"
-                        : "one scale a weight; activations by token, at run time";
+  const std::string how =
+      plan.request.scheme == Scheme::fp8_dynamic
+          ? "one scale an output channel; activations by token, at run time"
+      : plan.request.scheme == Scheme::fp8_block
+          ? fmt::format("one scale a block of {}x{}; activations by groups of {}, at run time",
+                        plan.block_rows, plan.block_columns, plan.block_columns)
+          : "one scale a weight; activations by token, at run time";
   const bool is_on_hub = source.find('/') != std::string::npos;
   const std::string named =
       is_on_hub ? fmt::format("[{0}](https://huggingface.co/{0})", source) : source;

@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/python_expression.hpp"
 #include "checkpoint/safetensors.hpp"
 
 namespace rowscale::checkpoint {
@@ -13,39 +14,6 @@ constexpr std::string_view kRegex = "re:";
 // Names are short; an expression that needs more backtracking than this would never end.
 constexpr uint32_t kMatchLimit = 1'000'000;
 
-struct Difference {
-  std::string_view text;
-  const char* instead;
-};
-
-// What PCRE2 accepts and Python's re reads differently or not at all.
-constexpr Difference kDifferences[] = {
-    {"\\Z", "$"},   {"\\z", "$"},   {"\\h", "[ \\t]"}, {"\\H", "[^ \\t]"}, {"\\v", "\\s"},
-    {"\\V", "\\S"}, {"\\R", "\\n"}, {"\\K", ""},       {"\\X", "."},       {"\\N", "."},
-    {"\\C", "."},   {"\\G", ""},    {"\\Q", "\\"},     {"\\E", ""},        {"\\e", "\\x1b"},
-    {"\\p", "\\w"}, {"\\P", "\\W"}, {"\\x{", "\\x"},   {"\\g", "\\1"},     {"\\k", "(?P=name)"},
-    {"[[:", "\\w"}, {"{,", "{0,"},  {"(*", "\\(\\*"},  {"(?|", "(?:"},     {"(?R", ""},
-    {"(?&", ""},    {"(?C", ""},    {"(?'", "(?P<"},   {"(?P>", ""},       {"(?+", ""},
-    {"(?0", ""},    {"(?1", ""},
-};
-
-void refuse_differences(std::string_view expression) {
-  // Inside brackets a character stands for itself: only escapes and classes count there.
-  bool in_brackets = false;
-  for (size_t i = 0; i < expression.size(); ++i) {
-    for (const Difference& d : kDifferences) {
-      if (!expression.substr(i).starts_with(d.text)) continue;
-      if (in_brackets && d.text[0] != '\\' && d.text[0] != '[') continue;
-      refuse_usage("--ignore {}: {} does not mean the same in Python, which reads it later{}{}",
-                   shown("re:" + std::string(expression)), d.text,
-                   *d.instead == '\0' ? "" : "; write ", d.instead);
-    }
-    if (expression[i] == '[') in_brackets = true;
-    if (expression[i] == ']') in_brackets = false;
-    if (expression[i] == '\\') ++i;
-  }
-}
-
 }  // namespace
 
 struct Patterns::Pattern {
@@ -53,6 +21,7 @@ struct Patterns::Pattern {
   pcre2_code* code = nullptr;  // nullptr: the name itself
   pcre2_match_data* match = nullptr;
   pcre2_match_context* context = nullptr;
+  const char* list = "";
   bool used = false;
 
   Pattern() = default;
@@ -72,18 +41,23 @@ struct Patterns::Pattern {
                                 0, match, context);
     if (got >= 0) return true;
     if (got == PCRE2_ERROR_NOMATCH) return false;
-    refuse_usage("--ignore {}: cannot be matched with {}: error {}", shown(text), shown(module),
+    refuse_usage("{} {}: cannot be matched with {}: error {}", list, shown(text), shown(module),
                  got);
   }
 };
 
-Patterns::Patterns(const std::vector<std::string>& patterns) {
+Patterns::Patterns(const std::vector<std::string>& patterns, const char* list) : list_(list) {
   for (const std::string& text : patterns) {
     auto pattern = std::make_unique<Pattern>();
     pattern->text = text;
+    pattern->list = list;
     if (text.rfind(kRegex, 0) == 0) {
       const std::string_view expression = std::string_view(text).substr(kRegex.size());
-      refuse_differences(expression);
+      if (const auto found = find_difference_from_python(expression)) {
+        refuse_usage("{} {}: {} means something else, or nothing, to Python's re{}{}", list,
+                     shown(text), found->text, *found->instead == '\0' ? "" : "; write ",
+                     found->instead);
+      }
       int error = 0;
       PCRE2_SIZE at = 0;
       pattern->code =
@@ -92,7 +66,7 @@ Patterns::Patterns(const std::vector<std::string>& patterns) {
       if (pattern->code == nullptr) {
         PCRE2_UCHAR why[128] = {};
         pcre2_get_error_message(error, why, sizeof why);
-        refuse_usage("--ignore {}: no regular expression: {} at character {}", shown(text),
+        refuse_usage("{} {}: no regular expression: {} at character {}", list, shown(text),
                      reinterpret_cast<const char*>(why), at);
       }
       pattern->match = pcre2_match_data_create_from_pattern(pattern->code, nullptr);
@@ -126,7 +100,7 @@ std::string_view Patterns::fitting(std::string_view module) const {
 void Patterns::require_all_used() const {
   for (const auto& pattern : patterns_) {
     if (pattern->used) continue;
-    refuse_usage("--ignore {}: fits no module with a weight{}", shown(pattern->text),
+    refuse_usage("{} {}: fits no module with a weight{}", list_, shown(pattern->text),
                  pattern->code != nullptr ? " (an expression is matched from the start of the name)"
                                           : " (an expression begins with re:)");
   }

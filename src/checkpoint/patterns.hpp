@@ -11,11 +11,14 @@ namespace rowscale::checkpoint {
 
 class Patterns {
  public:
-  // Throws Failure(usage) for an expression that is none, or that Python would read differently.
-  explicit Patterns(const std::vector<std::string>& patterns);
+  // `list`: what messages call it, "--ignore"; outlives this. Throws Failure(usage) for an
+  // expression that is none, or that Python would read differently.
+  Patterns(const std::vector<std::string>& patterns, const char* list);
   ~Patterns();
   Patterns(const Patterns&) = delete;
   Patterns& operator=(const Patterns&) = delete;
+
+  bool empty() const { return patterns_.empty(); }
 
   // Whether any fits; notes which have.
   bool match(std::string_view module);
@@ -28,6 +31,7 @@ class Patterns {
 
  private:
   struct Pattern;
+  const char* list_;
   std::vector<std::unique_ptr<Pattern>> patterns_;
 };
 

@@ -20,13 +20,17 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
+// Of published models none has more than 2048; names of experts are made one by one.
+constexpr int64_t kMostExperts = 4096;
+
 bool is_written_as_fp8(Action action) {
   return action == Action::quantize || action == Action::requantize || action == Action::pass;
 }
 
 class Planner {
  public:
-  Planner(Model* model, const PlanRequest& request) : model_(*model), patterns_(request.ignore) {
+  Planner(Model* model, const PlanRequest& request)
+      : model_(*model), patterns_(request.ignore, "--ignore") {
     plan_.request = request;
     plan_.traits = traits_of(model_.config());
     plan_.source_format = model_.quantization().format;
@@ -38,6 +42,7 @@ class Planner {
     for (TensorPlan& tensor : plan_.tensors) decide_one(&tensor);
     patterns_.require_all_used();
     settle_groups();
+    refuse_names_twice();
     if (plan_.request.scheme == Scheme::fp8_tensor) number_scale_groups();
     plan_.ignore = ignore_list(model_, plan_);
     add_up();
@@ -100,25 +105,27 @@ class Planner {
   void decide_one(TensorPlan* tensor) {
     if (tensor->reason == Reason::stale) return;
     const TensorEntry& e = entry(*tensor);
-    if (e.name.ends_with(".k_scale") || e.name.ends_with(".v_scale") ||
-        e.name.ends_with("k_proj.output_scale") || e.name.ends_with("v_proj.output_scale")) {
-      plan_.has_kv_scales = true;
-    }
-    if (e.type == StoredType::f8_e4m3 || is_scale_name(e)) {
+    plan_.has_kv_scales = plan_.has_kv_scales || is_cache_scale_name(e.name);
+    if (e.type == StoredType::f8_e4m3 || is_scale_name(model_, e.name)) {
       decide_fp8(tensor);
       return;
     }
+    refuse_other_narrow_types(e);
     tensor->reason = decide(plan_.traits, e.name, e.type, e.shape);
-    const bool is_float =
-        e.type == StoredType::bf16 || e.type == StoredType::f16 || e.type == StoredType::f32;
-    if (is_float && looks_like_stack(e.name, e.shape) && tensor->reason != Reason::vision &&
-        tensor->reason != Reason::audio) {
-      tensor->reason = expert_stack(plan_.traits.model_type, e.name, e.shape)
-                           ? Reason::linear_weight
-                           : Reason::unknown_stack;
-      if (matches_stack(e.name)) tensor->reason = Reason::requested;
-    } else if (e.name.ends_with(".weight") && patterns_.match(module_of(e.name)) &&
-               tensor->reason == Reason::linear_weight) {
+    const bool is_stack = looks_like_stack(e.name, e.shape) && tensor->reason != Reason::empty;
+    if (is_stack && e.shape[0] > kMostExperts) {
+      refuse_input("tensor {}: expected at most {} experts, got {}", shown(e.name), kMostExperts,
+                   e.shape[0]);
+    }
+    const bool is_asked_for =
+        is_stack ? matches_stack(e)
+                 : e.name.ends_with(".weight") && patterns_.match(module_of(e.name));
+    if (tensor->reason == Reason::linear_weight && is_stack &&
+        !expert_stack(plan_.traits.model_type, e.name, e.shape)) {
+      tensor->reason = Reason::unknown_stack;
+    }
+    if (is_asked_for &&
+        (tensor->reason == Reason::linear_weight || tensor->reason == Reason::unknown_stack)) {
       tensor->reason = Reason::requested;
     }
     if (tensor->reason == Reason::linear_weight && from_fp8()) {
@@ -131,43 +138,43 @@ class Planner {
     }
   }
 
-  // `.scale` is a common name of other things, so it counts beside an FP8 weight only.
-  bool is_scale_name(const TensorEntry& e) const {
-    const std::string weight = weight_of_scale(e.name);
-    if (weight.empty()) return false;
-    if (!e.name.ends_with(".scale")) return true;
-    const auto place = model_.find(weight);
-    return place && model_.entry(*place).type == StoredType::f8_e4m3;
+  // Types of 8 bits and fewer that are no weights of a format known here, and no bytes to be copied
+  // unseen: a reader would take them for weights in 16 bits, or not at all.
+  static void refuse_other_narrow_types(const TensorEntry& e) {
+    switch (e.type) {
+      case StoredType::f4:
+      case StoredType::f6_e2m3:
+      case StoredType::f6_e3m2:
+      case StoredType::f8_e5m2:
+      case StoredType::f8_e8m0:
+      case StoredType::f8_e4m3fnuz:
+      case StoredType::f8_e5m2fnuz:
+        refuse_input(
+            "tensor {}: expected BF16, F16, F32 or block FP8 (F8_E4M3 with its scales), got {}",
+            shown(e.name), to_string(e.type));
+      default:
+        return;
+    }
   }
 
-  bool matches_stack(std::string_view name) {
-    const auto stack = expert_stack(plan_.traits.model_type, name, entry_shape(name));
-    const std::string experts = stack ? stack->experts : std::string(parent_of(name));
-    bool any = patterns_.match(module_of(name));
+  bool matches_stack(const TensorEntry& e) {
+    if (patterns_.empty()) return false;
+    const auto stack = expert_stack(plan_.traits.model_type, e.name, e.shape);
+    const std::string experts = stack ? stack->experts : std::string(parent_of(e.name));
+    bool any = patterns_.match(module_of(e.name));
     any = patterns_.match(experts) || any;
     if (!stack) return any;
-    const bool gate_up = stack->part == StackPart::gate_up;
-    int64_t fitting = 0;
-    int64_t all = 0;
-    for (int64_t i = 0; i < stack->count; ++i) {
-      for (const char* projection : {gate_up ? "gate_proj" : "down_proj", "up_proj"}) {
-        if (!gate_up && projection == std::string_view("up_proj")) continue;
-        ++all;
-        fitting += patterns_.match(fmt::format("{}.{}.{}", experts, i, projection)) ? 1 : 0;
-      }
-    }
-    if (fitting != 0 && fitting != all) {
+    const std::vector<WeightPart> parts = weight_parts(plan_, e);
+    const auto fitting = std::count_if(parts.begin(), parts.end(), [&](const WeightPart& part) {
+      return patterns_.match(part.module);
+    });
+    if (fitting != 0 && fitting != std::ssize(parts)) {
       refuse_usage(
           "--ignore: fits {} of the {} experts' weights in {}, which readers merge: take all "
           "or none",
-          fitting, all, shown(name));
+          fitting, parts.size(), shown(e.name));
     }
     return any || fitting != 0;
-  }
-
-  std::span<const int64_t> entry_shape(std::string_view name) const {
-    const auto place = model_.find(name);
-    return place ? model_.entry(*place).shape : std::span<const int64_t>();
   }
 
   void decide_fp8(TensorPlan* tensor) {
@@ -240,13 +247,19 @@ class Planner {
   // A tied model that stores its head too: readers of tied models expect none.
   bool is_tied_duplicate(const TensorPlan& tensor) {
     const TensorEntry& head = entry(tensor);
-    if (!plan_.traits.tied || !head.name.ends_with("lm_head.weight")) return false;
-    const std::string_view prefix = head.name.substr(0, head.name.size() - 14);
-    const auto place = model_.find(std::string(prefix) + "model.embed_tokens.weight");
-    if (!place) return false;
-    const TensorEntry& embedding = model_.entry(*place);
-    if (embedding.type != head.type || embedding.bytes() != head.bytes()) return false;
-    return same_bytes(tensor.source, *place);
+    constexpr std::string_view kHead = "lm_head.weight";
+    if (!plan_.traits.tied || !head.name.ends_with(kHead)) return false;
+    const std::string prefix(head.name.substr(0, head.name.size() - kHead.size()));
+    for (const char* table :
+         {"model.embed_tokens", "model.language_model.embed_tokens", "model.decoder.embed_tokens",
+          "model.shared", "shared", "transformer.wte", "transformer.word_embeddings"}) {
+      const auto place = model_.find(prefix + table + ".weight");
+      if (!place) continue;
+      const TensorEntry& embedding = model_.entry(*place);
+      if (embedding.type != head.type || embedding.bytes() != head.bytes()) return false;
+      return same_bytes(tensor.source, *place);
+    }
+    return false;
   }
 
   bool same_bytes(Place a, Place b) {
@@ -307,11 +320,29 @@ class Planner {
           shown(module_of(entry(*group.quantized).name)));
     }
     for (TensorPlan& tensor : plan_.tensors) {
-      if (tensor.action != Action::quantize) continue;
+      if (!is_written_as_fp8(tensor.action)) continue;
       const auto at = groups.find(group_key(tensor));
       if (at == groups.end() || at->second.left == nullptr) continue;
+      if (tensor.action != Action::quantize) {
+        refuse_input(
+            "tensor {}: is FP8, but {} is not, which readers merge with it: one weight has one "
+            "type",
+            shown(entry(tensor).name), shown(entry(*at->second.left).name));
+      }
       tensor.action = Action::copy;
       tensor.reason = Reason::fused_with_left;
+    }
+  }
+
+  // Experts taken out of a stack may meet experts that are there one by one.
+  void refuse_names_twice() const {
+    for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.action != Action::quantize || entry(tensor).shape.size() == 2) continue;
+      for (const OutputTensor& out : outputs_of(plan_, model_, tensor)) {
+        if (!model_.find(out.name)) continue;
+        refuse_input("tensor {}: holds {}, which is there as a tensor of its own too",
+                     shown(entry(tensor).name), shown(out.name));
+      }
     }
   }
 

@@ -122,18 +122,18 @@ void warn_of_odd_sizes(const Model& model, Plan* plan) {
 void warn_of_stacks(const Model& model, Plan* plan) {
   if (plan->unknown_stack_bytes == 0) return;
   constexpr size_t kNamed = 4;
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   size_t count = 0;
   for (const TensorPlan& tensor : plan->tensors) {
     if (tensor.reason != Reason::unknown_stack) continue;
-    if (count++ < kNamed) names.push_back(model.entry(tensor.source).name);
+    if (count++ < kNamed) names.push_back(shown(model.entry(tensor.source).name));
   }
   plan->warnings.push_back(fmt::format(
       "{:.1f} % of the weight bytes are experts stacked in one tensor, which is not taken "
-      "apart for model type \"{}\": left alone: {}{}",
+      "apart for model type {}: left alone: {}{}",
       100.0 * static_cast<double>(plan->unknown_stack_bytes) /
           static_cast<double>(plan->source_bytes),
-      plan->traits.model_type, fmt::join(names, ", "),
+      shown(plan->traits.model_type), fmt::join(names, ", "),
       count > kNamed ? fmt::format(" and {} more", count - kNamed) : ""));
 }
 

@@ -28,7 +28,7 @@ std::string args_in_words(const QuantizedTensorConfig& args) {
   const bool is_fp8 = args.bits == 8 && args.type == "float";
   return fmt::format(
       "{}, {}{}{}",
-      is_fp8 ? std::string("FP8 (e4m3)") : fmt::format("{}-bit {}", args.bits, args.type),
+      is_fp8 ? std::string("FP8 (e4m3)") : fmt::format("{}-bit {}", args.bits, shown(args.type)),
       unit(args), args.is_dynamic ? ", taken at run time" : ", stored",
       args.is_symmetric ? "" : ", with zero points");
 }
@@ -44,9 +44,9 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 void compressed_tensors(const QuantizationConfig& config, std::vector<std::string>* out) {
-  out->front() +=
-      fmt::format(", storage {}, status {}", config.storage.empty() ? "unnamed" : config.storage,
-                  config.status.empty() ? "unnamed" : config.status);
+  out->front() += fmt::format(", storage {}, status {}",
+                              config.storage.empty() ? "unnamed" : shown(config.storage),
+                              config.status.empty() ? "unnamed" : shown(config.status));
   for (const ConfigGroup& group : config.groups) {
     out->push_back(fmt::format("group {}: layers {}", shown(group.name), listed(group.targets)));
     if (group.weights) out->push_back("  weights: " + args_in_words(*group.weights));
@@ -68,9 +68,10 @@ std::vector<std::string> in_words(const QuantizationConfig& config) {
     case SourceFormat::plain:
       break;
     case SourceFormat::block_fp8:
-      out.push_back(fmt::format("weights: FP8 (e4m3), a scale a block of {} x {}, stored as {}",
-                                config.block_rows, config.block_columns,
-                                config.scale_format.empty() ? "floats" : config.scale_format));
+      out.push_back(
+          fmt::format("weights: FP8 (e4m3), a scale a block of {} x {}, stored as {}",
+                      config.block_rows, config.block_columns,
+                      config.scale_format.empty() ? "floats" : shown(config.scale_format)));
       if (!config.left_alone.empty()) {
         out.push_back(fmt::format("left alone ({}): {}", config.left_alone.size(),
                                   listed(config.left_alone)));

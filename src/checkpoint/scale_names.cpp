@@ -1,5 +1,8 @@
 #include "checkpoint/scale_names.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "checkpoint/failure.hpp"
 
 namespace rowscale::checkpoint {
@@ -48,6 +51,25 @@ std::string weight_of_scale(std::string_view tensor) {
     return std::string(tensor) + std::string(kWeight);
   }
   return {};
+}
+
+bool is_scale_name(const Model& model, std::string_view tensor) {
+  const std::string weight = weight_of_scale(tensor);
+  if (weight.empty()) return false;
+  if (!tensor.ends_with(".scale")) return true;
+  const auto place = model.find(weight);
+  return place && model.entry(*place).type == StoredType::f8_e4m3;
+}
+
+bool is_cache_scale_name(std::string_view tensor) {
+  constexpr std::string_view kEndings[] = {".k_scale",
+                                           ".v_scale",
+                                           ".q_scale",
+                                           ".k_proj.output_scale",
+                                           ".v_proj.output_scale",
+                                           ".q_proj.output_scale"};
+  return std::any_of(std::begin(kEndings), std::end(kEndings),
+                     [&](std::string_view ending) { return tensor.ends_with(ending); });
 }
 
 }  // namespace rowscale::checkpoint

@@ -27,6 +27,14 @@ std::string_view module_of(std::string_view tensor);
 // The scales of the weight `tensor`. Throws Failure(input) where two spellings are there at once.
 std::optional<ScaleTensor> find_scale(const Model& model, std::string_view tensor);
 
+// Whether a tensor holds scales of a weight, by its name. `.scale` is a common name of other things
+// and counts beside an FP8 weight only.
+bool is_scale_name(const Model& model, std::string_view tensor);
+
+// Whether a tensor holds scales of a kv-cache or of queries, by its name: `k_scale`, and as older
+// files have them, `k_proj.output_scale`.
+bool is_cache_scale_name(std::string_view tensor);
+
 // The name of the weight that a tensor holds the scales of; empty: it is named like no scale.
 std::string weight_of_scale(std::string_view tensor);
 

@@ -17,8 +17,15 @@ bool is_fp8(StoredType type) {
   return type == StoredType::f8_e4m3 || type == StoredType::f8_e5m2;
 }
 
+// Files older than the dtype hold UE8M0 as bytes, and the configuration says so.
+StoredType number_type(const Model& model, const TensorEntry& entry) {
+  const bool is_ue8m0 =
+      entry.type == StoredType::u8 && model.quantization().scale_format == "ue8m0";
+  return is_ue8m0 ? StoredType::f8_e8m0 : entry.type;
+}
+
 bool is_scale(const Model& model, const TensorEntry& entry) {
-  if (!holds_floats(entry.type)) return false;
+  if (!holds_floats(number_type(model, entry))) return false;
   const std::string weight = weight_of_scale(entry.name);
   if (weight.empty()) return false;
   const auto place = model.find(weight);
@@ -59,7 +66,9 @@ ScaleStatistics scale_statistics(Model& model) {
     for (const TensorEntry& entry : file.tensors()) {
       if (!is_scale(model, entry)) continue;
       ++out.tensors;
-      ElementReader reader(file, entry);
+      TensorEntry numbers = entry;
+      numbers.type = number_type(model, entry);
+      ElementReader reader(file, numbers);
       const int64_t count = elements_of(entry);
       for (int64_t first = 0; first < count; first += kStrip) {
         out.add(reader.read(first, std::min(kStrip, count - first)));

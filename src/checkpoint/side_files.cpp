@@ -7,12 +7,16 @@
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/header_handler.hpp"
 #include "checkpoint/record.hpp"
 #include "checkpoint/working_names.hpp"
 
 namespace rowscale::checkpoint {
 
-void require_utf8(const std::string& folder, const std::string& name) {
+void require_printable(const std::string& folder, const std::string& name) {
+  if (has_control_character(name)) {
+    refuse_input("{}: the name of {} holds a control character: rename it", folder, shown(name));
+  }
   try {
     static_cast<void>(nlohmann::json(name).dump());
   } catch (const nlohmann::json::exception&) {
@@ -51,9 +55,9 @@ const char* reason_for_folder(std::string_view name) {
   return nullptr;
 }
 
-const char* reason_for_file(std::string_view name) {
+const char* reason_for_file(std::string_view name, bool at_top) {
   // An earlier conversion's record says nothing about the new files.
-  if (name == kRecordName) return "written anew";
+  if (at_top && name == kRecordName) return "written anew";
   for (const Left& left : kLeftSuffixes) {
     if (name.ends_with(left.pattern)) return left.reason;
   }
@@ -105,14 +109,14 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       out->push_back(file);
     } else if (base == ".git") {  // of a worktree or submodule: a file
       leave_out("version control");
-    } else if (const char* reason = reason_for_file(base)) {
+    } else if (const char* reason = reason_for_file(base, at_top)) {
       leave_out(reason);
     } else if (!fs::exists(status)) {
       refuse_input("{}: a symbolic link to nothing: download the model again", it->path().string());
     } else if (!fs::is_regular_file(status)) {
       leave_out("no regular file");
     } else {
-      require_utf8(folder.string(), base);
+      require_printable(folder.string(), base);
       out->push_back(file);
     }
   }

@@ -8,8 +8,9 @@
 
 namespace rowscale::checkpoint {
 
-// A name that a JSON text cannot hold is refused. Throws Failure(input).
-void require_utf8(const std::string& folder, const std::string& name);
+// A name that a JSON text cannot hold, or that a terminal would obey, is refused. Throws
+// Failure(input).
+void require_printable(const std::string& folder, const std::string& name);
 
 // Every file of `folder` and its sub-folders that is not one of `shards`, by name. Symbolic links
 // to files are followed, those to folders left out. Throws Failure(input).

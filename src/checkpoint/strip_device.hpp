@@ -33,6 +33,9 @@ inline constexpr int kStripRoles = 6;
 // copy fails.
 class StripDevice {
  public:
+  StripDevice() = default;
+  StripDevice(const StripDevice&) = delete;
+  StripDevice& operator=(const StripDevice&) = delete;
   virtual ~StripDevice() = default;
 
   // At least `bytes`, of any content. What the buffer held is gone if it has to grow.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/checkpoint_cast.hpp"
+#include "checkpoint/copy_check.hpp"
 #include "checkpoint/failure.hpp"
 #include "numerics/float16.hpp"
 #include "numerics/fp8.hpp"
@@ -229,6 +230,9 @@ TensorView StripWork::decoded(const TensorView& codes, const std::vector<float>&
 
 void StripWork::cast(Strip* strip, const std::function<bool()>& stopping) const {
   const Task& task = strip->task;
+  if (task.kind == TaskKind::copy || task.kind == TaskKind::widen_scales) {
+    require_sound_copy(model_, task, strip->in.data());
+  }
   if (task.kind == TaskKind::copy) return;
   if (task.kind == TaskKind::widen_scales) {
     TensorEntry piece = model_.entry(task.source);

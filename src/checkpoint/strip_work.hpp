@@ -33,7 +33,7 @@ class StripWork {
   const Model& model_;
 };
 
-// `bytes`, those of the entry's UE8M0, BF16 or F32 numbers, as fp32, exactly. Throws Failure(input)
+// `bytes`, those of the entry's UE8M0, BF16 or F32 numbers, as fp32, exactly. Throws Failure(data)
 // for a scale that is no finite number.
 std::vector<float> widened_scales(const TensorEntry& entry, const std::byte* bytes);
 // Of the whole tensor, read from its open file.

@@ -157,7 +157,7 @@ Check verify_config(const json& config) {
     return check;
   }
   for (const auto& [name, group] : groups->items()) {
-    verify_group(group, fmt::format("{}.config_groups.{}", where, name), &check);
+    verify_group(group, fmt::format("{}.config_groups.{}", where, shown(name)), &check);
   }
   return check;
 }

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/element_reader.hpp"
 #include "checkpoint/failure.hpp"
@@ -55,9 +58,10 @@ void check_pair(const Model& model, const TensorEntry& weight, Check* check) {
   if (config == nullptr) return;  // verify_config says so
   const std::vector<int64_t> wanted = wanted_scale_shape(*config, weight.shape);
   if (!std::equal(wanted.begin(), wanted.end(), entry.shape.begin(), entry.shape.end())) {
-    check->add_problem(fmt::format(
-        "{}: expected the shape {} for a weight {} with a scale per {}, got {}", entry.name,
-        shape_text(wanted), shape_text(weight.shape), config->strategy, shape_text(entry.shape)));
+    check->add_problem(
+        fmt::format("{}: expected the shape {} for a weight {} with a scale per {}, got {}",
+                    entry.name, shape_text(wanted), shape_text(weight.shape),
+                    shown(config->strategy), shape_text(entry.shape)));
   }
   if (entry.type != StoredType::f32 && entry.type != StoredType::bf16 &&
       entry.type != StoredType::f16) {
@@ -70,14 +74,56 @@ bool is_fp8_weight(const TensorEntry& entry) {
   return entry.type == StoredType::f8_e4m3 && entry.name.ends_with(".weight");
 }
 
+// The list `ignore` of the configuration, whoever wrote it: an expression that cannot be matched
+// here is a problem of the check, not the end of it.
+class IgnoredModules {
+ public:
+  IgnoredModules(const std::vector<std::string>& ignore, Check* check) : check_(*check) {
+    for (const std::string& text : ignore) {
+      if (!text.starts_with("re:")) {
+        names_.insert(text);
+        continue;
+      }
+      tell(
+          [&] { expressions_.push_back(std::make_unique<Patterns>(std::vector{text}, "ignore")); });
+    }
+  }
+
+  bool hold(const std::string& module) {
+    if (names_.count(module) != 0) return true;
+    bool found = false;
+    for (auto it = expressions_.begin(); it != expressions_.end() && !found;) {
+      const bool could_be_matched = tell([&] { found = (*it)->match(module); });
+      it = could_be_matched ? it + 1 : expressions_.erase(it);
+    }
+    return found;
+  }
+
+ private:
+  template <class Work>
+  bool tell(Work&& work) {
+    try {
+      work();
+      return true;
+    } catch (const Failure& failure) {
+      check_.add_problem(failure.what());
+      return false;
+    }
+  }
+
+  Check& check_;
+  std::unordered_set<std::string> names_;
+  std::vector<std::unique_ptr<Patterns>> expressions_;
+};
+
 Check check_pairs(const Model& model) {
   Check check("pairs", "each FP8 weight has one scale of the right shape, and each scale a weight");
-  Patterns ignored(model.quantization().ignore);
+  IgnoredModules ignored(model.quantization().ignore, &check);
   for (const Place place : model.tensors()) {
     const TensorEntry& entry = model.entry(place);
     if (is_fp8_weight(entry)) {
       check_pair(model, entry, &check);
-      if (ignored.match(module_of(entry.name))) {
+      if (ignored.hold(std::string(module_of(entry.name)))) {
         check.add_problem(fmt::format("{}: is FP8, and in the list `ignore`", entry.name));
       }
       continue;
@@ -87,10 +133,9 @@ Check check_pairs(const Model& model) {
           fmt::format("{}: {} that is no weight of a layer", entry.name, to_string(entry.type)));
       continue;
     }
-    const std::string weight = weight_of_scale(entry.name);
-    if (weight.empty()) continue;
+    if (!is_scale_name(model, entry.name)) continue;
     check.add_item();
-    const auto of = model.find(weight);
+    const auto of = model.find(weight_of_scale(entry.name));
     if (!of || !is_fp8_weight(model.entry(*of))) {
       check.add_problem(fmt::format("{}: scales of no FP8 weight", entry.name));
     }
@@ -159,7 +204,9 @@ std::vector<Check> verify_weights(Model& model) {
     require_readable(file.acquire());
     for (const TensorEntry& entry : file.tensors()) {
       if (entry.type == StoredType::f8_e4m3) check_codes(file, entry, &codes);
-      if (!weight_of_scale(entry.name).empty()) check_scales(file, entry, &scales);
+      if (is_scale_name(model, entry.name) || is_cache_scale_name(entry.name)) {
+        check_scales(file, entry, &scales);
+      }
     }
     file.release();
   }

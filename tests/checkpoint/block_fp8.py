@@ -31,8 +31,9 @@ def blocks(name, shape, power_of_two):
 class Encoding:
     """How scales are stored. UE8M0 as floats or as bytes; Qwen's files hold bf16."""
 
-    def __init__(self, dtype, power_of_two):
+    def __init__(self, dtype, power_of_two, stored_as=None):
         self.dtype, self.power_of_two = np.dtype(dtype), power_of_two
+        self.stored_as = np.dtype(stored_as or dtype)
 
 
 ENCODINGS = {
@@ -40,6 +41,7 @@ ENCODINGS = {
     "bf16": Encoding(BF16, True),  # powers of two: exact in bf16
     "ue8m0_f32": Encoding(F32, True),
     "ue8m0": Encoding(E8M0, True),
+    "ue8m0_u8": Encoding(E8M0, True, np.uint8),  # files older than the dtype
 }
 
 
@@ -55,8 +57,8 @@ def quantization_config(encoding, **changes):
     return {**config, **changes}
 
 
-def deepseek_fp8(encoding="f32", **changes):
-    """Shapes that do not divide by 128 (96 columns, 704 rows), and scales in another shard."""
+def deepseek_fp8(encoding="f32", suffix=".weight_scale_inv", **changes):
+    """`suffix`: how names of scales end, in the place of ".weight". Shapes that do not divide by 128 (96 columns, 704 rows), and scales in another shard."""
     how = ENCODINGS[encoding]
     config = deepseek_config(quantization_config=quantization_config(encoding, **changes))
     model = Model(config, shards=3)
@@ -66,11 +68,13 @@ def deepseek_fp8(encoding="f32", **changes):
         grid = tuple(-(-length // BLOCK) for length in shape)
         part = functools.partial(blocks, weight, shape, how.power_of_two)
         model.add(weight, shape, Fate.PASS, lambda *_: part()[0], fused=fused)
-        model.add(f"{weight}_scale_inv", grid, Fate.PASS, lambda *_: part()[1].astype(how.dtype))
+        model.add(
+            name + suffix, grid, Fate.PASS, lambda *_: part()[1].astype(how.dtype).view(how.stored_as)
+        )
 
     deepseek(model, linear, linear)
     # Half of the scales move to the end: another shard than their weights.
-    late = [t for i, t in enumerate(model.tensors) if t.name.endswith("_scale_inv") and i % 4 < 2]
+    late = [t for i, t in enumerate(model.tensors) if t.name.endswith(suffix) and i % 4 < 2]
     model.tensors = [t for t in model.tensors if t not in late] + late
     return model
 

@@ -5,8 +5,9 @@ import numpy as np
 import block_fp8
 import cast_model
 from models import Fate
-from weights import BF16, F32
+from weights import BF16, E8M0, F32
 
+SCALE_SUFFIXES = (".weight_scale_inv", ".scale")
 STRATEGY = {"fp8-dynamic": "channel", "fp8-block": "block", "fp8-tensor": "tensor"}
 
 
@@ -24,7 +25,10 @@ def tensors(model, scheme, numerics):
             for name, part in t.parts(array).items():
                 linear[name] = (part, None if ".down_proj." in name else name.rsplit(".", 2)[0])
         elif t.fate is Fate.PASS and t.name.endswith(".weight"):
-            scales = source[t.name + "_scale_inv"].make()
+            module = t.name.removesuffix(".weight")
+            scales = next(source[module + s] for s in SCALE_SUFFIXES if module + s in source).make()
+            if scales.dtype == np.uint8:
+                scales = scales.view(E8M0)
             if scheme == "fp8-block":
                 out[t.name] = array
                 out[t.name + "_scale"] = scales if scales.dtype == BF16 else scales.astype(F32)
@@ -54,29 +58,13 @@ def quantize(linear, strategy, numerics, out):
 
 
 def ignored(model):
-    """Names of the modules that the list `ignore` has to hold. A parameter of its own, as stacks of
-    experts are, belongs to the module before its last dot; a tied head has no tensor, but a module."""
-    names = {
-        t.name.removesuffix(".weight") for t in model.tensors if t.is_linear and t.name.endswith(".weight")
-    }
-    names |= {
-        t.name.rpartition(".")[0] for t in model.tensors if t.is_linear and not t.name.endswith(".weight")
-    }
-    for t in model.tensors:  # vLLM asks for experts by the names that they have one by one
+    """The list `ignore`, whole: every matrix that stays, linear or not; experts of a stack by the names
+    that vLLM asks for one by one, and the module that holds them; the head of a model that stores none."""
+    kept = [t for t in model.tensors if t.fate in (Fate.KEEP, Fate.DROP)]
+    names = {t.name.removesuffix(".weight") for t in kept if len(t.shape) == 2 and t.name.endswith(".weight")}
+    for t in kept:
         at, _, last = t.name.rpartition(".")
-        if t.is_linear and len(t.shape) == 3:
-            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}.get(last, ())
-            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts}
+        if len(t.shape) == 3 and t.is_linear:
+            parts = {"gate_up_proj": ("gate_proj", "up_proj"), "down_proj": ("down_proj",)}[last]
+            names |= {f"{at}.{expert}.{part}" for expert in range(t.shape[0]) for part in parts} | {at}
     return names | ({"lm_head"} if model.config.get("tie_word_embeddings") else set())
-
-
-def may_be_ignored(model, module):
-    """Whether a module stays as it is, linear or not; experts of a stack that is left alone have names
-    of their own in readers."""
-    for t in model.tensors:
-        name = t.name.removesuffix(".weight")
-        if t.fate is Fate.KEEP and len(t.shape) == 2 and module == name:
-            return True
-        if t.fate is Fate.KEEP and len(t.shape) == 3 and module.startswith(name.rpartition(".")[0]):
-            return True
-    return False

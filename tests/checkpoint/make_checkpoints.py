@@ -46,6 +46,8 @@ CONVERTIBLE = {
     "deepseek_fp8_bf16_scales": lambda: block_fp8.deepseek_fp8("bf16"),
     "deepseek_fp8_ue8m0_f32": lambda: block_fp8.deepseek_fp8("ue8m0_f32"),
     "deepseek_fp8_ue8m0": lambda: block_fp8.deepseek_fp8("ue8m0"),
+    "deepseek_fp8_ue8m0_u8": lambda: block_fp8.deepseek_fp8("ue8m0_u8"),
+    "deepseek_fp8_scale": lambda: block_fp8.deepseek_fp8("ue8m0", ".scale"),
     "llava": moe_models.llava,
 }
 

@@ -306,12 +306,34 @@ def config_with_two_quantizations(path):
     write(path, model)
 
 
+@refused("at most 64 levels")
+def config_that_is_deep(path):
+    """A program that prints or compares such a value by calling itself runs out of stack."""
+    model = llama()
+    text = model.text().rstrip().removesuffix("}").rstrip()
+    model.config_text = text + ', "quantization_config": ' + "[" * 200_000 + "]" * 200_000 + "}\n"
+    write(path, model)
+
+
 @refused("UTF-8")
 def side_file_with_a_latin1_name(path):
     """rowscale.json could not name it."""
     write(path, llama())
     with open(os.path.join(os.fsencode(path), b"caf\xe9.txt"), "wb") as stream:
         stream.write(b"text")
+
+
+@refused("the name of \"a\\x1b[2J.txt\" holds a control character")
+def side_file_with_an_escape(path):
+    """It would be printed while it is copied."""
+    write(path, llama(), files={"a\x1b[2J.txt": b"text"})
+
+
+@refused("the name of \"a\\x1b[2J.safetensors.index.json\" holds a control character")
+def index_with_an_escape_in_its_name(path):
+    write(path, llama(shards=2))
+    name = "model.safetensors.index.json"
+    os.rename(os.path.join(path, name), os.path.join(path, name.replace("model", "a\x1b[2J", 1)))
 
 
 @refused("git lfs pull")

@@ -16,11 +16,13 @@ import unittest
 
 import numpy as np
 
+import block_fp8
 import cast_model
 import expected
 import folder
 import make_checkpoints
 import models
+import weights
 from weights import E4M3, F32
 
 ROWSCALE = ""
@@ -98,9 +100,11 @@ class Sound(Case):
                                 "pairs",
                                 "scales",
                                 "codes",
+                                "plan",
                                 "weights",
                                 "copies",
                                 "names",
+                                "source",
                             ],
                         )
                         wanted = {
@@ -132,6 +136,15 @@ class Sound(Case):
                         self.assertAlmostEqual(layer["snr_db"], 10 * math.log10(signal / noise), places=6)
                 order = [math.inf if x["snr_db"] is None else x["snr_db"] for x in layers.values()]
                 self.assertEqual(order, sorted(order))
+
+    def test_scales_of_other_things(self):
+        """`.scale` is a common name; it counts beside an FP8 weight only."""
+        model = models.llama()
+        model.keep("model.layers.0.layer_scale.scale", 256, make=weights.norm)
+        model.keep("model.layers.0.self_attn.k_scale", 1, make=weights.norm)
+        self.make(model)
+        self.verify()
+        self.verify("--against", self.source)
 
     def test_page_needs_nothing_from_outside(self):
         self.make(models.llama())
@@ -377,6 +390,128 @@ class Faults(Case):
         data["files"] = []
         (self.out / "rowscale.json").write_text(json.dumps(data))
         self.assert_fails("files", "copies", against=True)
+
+    def test_bad_scales_of_a_kv_cache(self):
+        name = "model.layers.1.self_attn.k_proj.output_scale"
+        model = models.llama(shards=2)
+        model.keep(name, 1, make=weights.norm)
+        shutil.rmtree(self.source)
+        self.make(model)
+        for value in (0, -1, np.inf, np.nan):
+
+            def change(tensors, value=value):
+                tensors[name][0] = value
+
+            self.edit(change, folder.Checkpoint(self.out).files[name])
+            self.assert_fails("scales")
+
+    def test_an_expression_that_cannot_be_matched(self):
+        """Python has more than is matched here: a problem of the check, in the configuration's words."""
+        self.config(lambda q: q["ignore"].append(r"re:x\Z"))
+        checks, _ = self.verify(code=1)
+        self.assertEqual(checks["pairs"]["problems"], 1)
+        self.assertIn(r"ignore \"re:x\Z\"", json.dumps(checks["pairs"]["shown"]).replace("\\\\", "\\"))
+        self.assertNotIn("--ignore", json.dumps(checks))
+
+    def put_back(self, record):
+        data = json.loads(record)
+        data["files"] = []  # hashes of what was edited would tell at once
+        (self.out / "rowscale.json").write_text(json.dumps(data))
+
+    def test_against_finds_layers_without_numbers_first(self):
+        record = (self.out / "rowscale.json").read_text()
+        layers = [f"model.layers.1.mlp.{part}_proj" for part in ("gate", "up")]
+
+        def change(tensors):
+            for layer in layers:
+                tensors[layer + ".weight"].view(np.uint8)[0, 0] = 0x7F
+
+        self.edit(change)
+        self.put_back(record)
+        _, found = self.verify("--against", self.source, code=1)
+        self.assertEqual(list(found)[:2], layers)
+        rest = [x["snr_db"] for x in found.values()][2:]
+        self.assertEqual(rest, sorted(rest))
+
+    def test_against_compares_the_configuration(self):
+        record = (self.out / "rowscale.json").read_text()
+        path = self.out / "config.json"
+        original = path.read_bytes()
+        group = "group_0"
+        changes = [
+            lambda c: c["quantization_config"]["ignore"].remove("lm_head"),
+            lambda c: c["quantization_config"]["ignore"].append("nothing"),
+            lambda c: c["quantization_config"]["config_groups"][group]["weights"].update(strategy="tensor"),
+            lambda c: c.update(rope_theta=1e6),
+        ]
+        for number, change in enumerate(changes):
+            with self.subTest(number=number):
+                config = json.loads(original)
+                change(config)
+                path.write_text(json.dumps(config))
+                self.put_back(record)
+                checks, _ = self.verify("--against", self.source, code=1)
+                self.assertEqual(checks["plan"]["problems"], 1)
+
+    def test_against_compares_the_configuration_of_the_language_model(self):
+        """Where the source has one there, as well as at the top."""
+        model = block_fp8.deepseek_fp8()
+        member = model.config.pop("quantization_config")
+        model.config["text_config"] = {"model_type": "deepseek_v3", "quantization_config": member}
+        shutil.rmtree(self.source)
+        self.make(model, "fp8-block")
+        record = (self.out / "rowscale.json").read_text()
+        path = self.out / "config.json"
+        original = path.read_bytes()
+        inside = "text_config.quantization_config"
+        changes = {
+            f"{inside}: ignore": lambda c: c["text_config"]["quantization_config"]["ignore"].append("nothing"),
+            f"{inside}: format": lambda c: c["text_config"]["quantization_config"].pop("format"),
+            f"{inside}: has members": lambda c: c["text_config"]["quantization_config"].update(a=1),
+            f"{inside}: quant_method": lambda c: c["text_config"].update(quantization_config=member),
+            "not the members": lambda c: c["text_config"].update(hidden_size=1),
+            "not the bytes": lambda c: None,
+        }
+        for words, change in changes.items():
+            with self.subTest(words=words):
+                config = json.loads(original)
+                change(config)
+                path.write_text(json.dumps(config))
+                self.put_back(record)
+                checks, _ = self.verify("--against", self.source, code=1)
+                self.assertIn(words, " ".join(checks["plan"]["shown"]))
+
+    def test_against_a_source_with_a_nan(self):
+        """It cannot be converted: a problem of the check, and what was found before is shown."""
+        path = self.source / folder.Checkpoint(self.source).files[LAYER + ".weight"]
+        file = folder.Shard(path)
+        tensors = {name: np.array(file[name]) for name in file}
+        tensors[LAYER + ".weight"].view(np.uint16)[3, 5] = 0x7FC0
+        folder.write_shard(path, tensors, {"format": "pt"})
+        self.assert_fails("source", against=True)
+
+    def test_against_a_file_that_cannot_be_opened_midway(self):
+        """No problem of a check, for nothing is known of the source: the exit code is that of the input."""
+
+        def limit():  # one file beside the three: the models can be opened, but not both be read
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+
+        shutil.rmtree(self.source)
+        make_checkpoints.write(self.source, models.llama(), {})  # no folders inside
+        self.make(models.llama())
+        command = [ROWSCALE, "verify", self.out, "--against", self.source, "--threads", "1"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("Too many open files", done.stderr)
+
+    def test_against_another_source_with_patterns(self):
+        """A recorded pattern fits nothing there: a problem of the check, and what was found before is shown."""
+        shutil.rmtree(self.out)
+        options = ["--scheme", "fp8-dynamic", "--quiet", "--ignore", "model.layers.1.mlp.down_proj"]
+        self.assertEqual(run("quantize", self.source, self.out, *options).returncode, 0)
+        shutil.rmtree(self.source)
+        make_checkpoints.write(self.source, models.llama(num_hidden_layers=1))
+        self.assert_fails("source", against=True)
 
     def test_against_another_source(self):
         shutil.rmtree(self.source)
