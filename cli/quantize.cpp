@@ -79,6 +79,7 @@ std::string resume_command(const Arguments& args) {
   if (args.device != "cpu") out += " --device " + args.device;
   if (args.force) out += " --force";
   if (args.card) out += " --card";
+  if (!args.plan.base_model.empty()) out += " --base-model " + quoted(args.plan.base_model);
   return out + " --resume";
 }
 
@@ -205,6 +206,11 @@ void add_quantize(CLI::App* app) {
   command->add_flag("--strict", args->strict, "Fail where stacks of experts would be left alone");
   command->add_flag("--card", args->card,
                     "Write a model card; the original becomes README.base.md");
+  command
+      ->add_option(
+          "--base-model", args->plan.base_model,
+          "What MODEL is called, for the card and rowscale.json; default: its folder's name")
+      ->type_name("OWNER/NAME");
   command->add_flag("--json", args->json, "One JSON object a line on stdout");
   command->add_flag("--quiet", args->quiet, "No progress, no summary");
   command->callback([args] {

@@ -53,7 +53,7 @@ def profile(ncu, rowscale, tokens, hidden, recipe):
                "--launch-skip", str(4 * kernels), "--launch-count", str(kernels)]
     for section in SECTIONS:
         command += ["--section", section]
-    command += [rowscale, "bench", "quantize", "--device", "cuda", "--calls", "--tokens", str(tokens), "--hidden",
+    command += [rowscale, "bench", "quantize", "--device", "cuda", "--tokens", str(tokens), "--hidden",
                 str(hidden), "--recipe", recipe, "--repeat", "1"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)

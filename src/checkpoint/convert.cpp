@@ -97,6 +97,7 @@ class Converter {
     out["numerics"] = std::string(to_string(plan_.request.numerics));
     out["ignore"] = plan_.request.ignore;
     out["card"] = writes_card();
+    out["base_model"] = plan_.request.base_model;
     nlohmann::ordered_json& source = out["source"];
     source[kConfigName] = hash_of(model_.config_text());
     for (uint32_t i = 0; i < model_.shards().size(); ++i) {

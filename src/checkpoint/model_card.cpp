@@ -96,7 +96,7 @@ std::string model_card(const Model& model, const Plan& plan) {
   const std::string base = base_card_name(model);
   const std::string original =
       base.empty() ? std::string() : read_text(model.file_path(kCardName), kLargestText);
-  const std::string source = source_name(model);
+  const std::string source = source_name(model, plan);
   FrontMatter front = front_matter(original);
   for (const char* tag : {"fp8", "compressed-tensors", "rowscale"}) {
     if (std::find(front.tags.begin(), front.tags.end(), tag) == front.tags.end()) {

@@ -122,16 +122,9 @@ void write_index(const Model& model, const Plan& plan,
   sink(out + "\n  }\n}\n");
 }
 
-std::string source_name(const Model& model) {
-  const auto it = model.config().find("_name_or_path");
-  if (it != model.config().end() && it->is_string()) {
-    const auto name = it->get<std::string>();
-    // Some hold the path of whoever saved the model.
-    if (!name.empty() && name.front() != '/' && name.front() != '.' &&
-        std::count(name.begin(), name.end(), '/') == 1) {
-      return name;
-    }
-  }
+std::string source_name(const Model& model, const Plan& plan) {
+  if (!plan.request.base_model.empty()) return plan.request.base_model;
+  // Not config.json's _name_or_path: it often names what the model was tuned from.
   // The Hub's cache: models--owner--name/snapshots/hash
   constexpr std::string_view kPrefix = "models--";
   const std::filesystem::path path = std::filesystem::absolute(model.path()).lexically_normal();
@@ -153,7 +146,7 @@ std::string record_text(const Model& model, const Plan& plan,
   out["scheme"] = std::string(to_string(plan.request.scheme));
   out["numerics"] = std::string(to_string(plan.request.numerics));
   out["ignore"] = plan.request.ignore;
-  out["source"] = source_name(model);
+  out["source"] = source_name(model, plan);
   out["source_bytes"] = plan.source_bytes;
   out["quantized_bytes"] = plan.quantized_bytes;
   out["quantized_share"] = plan.share_quantized();

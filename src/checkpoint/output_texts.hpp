@@ -30,7 +30,8 @@ void write_index(const Model& model, const Plan& plan,
 std::string record_text(const Model& model, const Plan& plan,
                         const std::vector<FinishedFile>& files);
 
-// What the source is called: the name of its repository or, without one, of its folder.
-std::string source_name(const Model& model);
+// What the source is called: as it was asked for, or the repository of a folder of the Hub's cache,
+// or the name of the folder.
+std::string source_name(const Model& model, const Plan& plan);
 
 }  // namespace rowscale::checkpoint

@@ -56,6 +56,7 @@ struct PlanRequest {
   Scheme scheme = Scheme::fp8_dynamic;
   Numerics numerics = Numerics::compressed_tensors;
   std::vector<std::string> ignore;
+  std::string base_model;  // what the source is called, "owner/name"; empty: found from its folder
 };
 
 struct Plan {

@@ -372,6 +372,17 @@ class Cards(Case):
         self.assertIn("`fp8-dynamic`", text)
         self.assertEqual((self.out / "README.base.md").read_bytes(), original)
 
+    def test_what_the_source_is_called(self):
+        """Its folder's name, or the one asked for; never what config.json says that it was tuned from."""
+        model = models.llama()
+        model.config["_name_or_path"] = "someone/an-older-model"
+        make_checkpoints.write(self.source, model, {})
+        for options, name in (((), "model"), (("--base-model", "owner/its: name"), "owner/its: name")):
+            self.convert("--scheme", "fp8-dynamic", "--card", "--force", *options)
+            self.assertEqual(json.loads((self.out / "rowscale.json").read_text())["source"], name)
+            first = (self.out / "README.md").read_text().splitlines()[1]
+            self.assertEqual(first, "base_model: " + (name if ":" not in name else json.dumps(name)))
+
     def test_tags_in_one_line(self):
         front, _ = self.card({"README.md": b"---\ntags: [one, two ]\nlicense: mit\n---\n"})
         self.assertEqual(
