@@ -44,6 +44,8 @@ class Kills(Case):
                     process.communicate()
                     kills += process.returncode != 0
                     if self.out.exists():  # complete, even where the kill came before the end
+                        if any(name.startswith(".rowscale") for name in os.listdir(self.out)):
+                            self.run_to(0, source, *options, "--resume")  # takes the marks away
                         break
                 else:
                     self.run_to(0, source, *options, "--resume")
