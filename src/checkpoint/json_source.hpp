@@ -24,6 +24,7 @@ class JsonSource {
   JsonSource(int fd, int64_t offset, int64_t bytes);
   JsonSource(const JsonSource&) = delete;
   JsonSource& operator=(const JsonSource&) = delete;
+  ~JsonSource() = default;
 
   bool at_end() const { return piece_.empty(); }
   char head() const { return piece_.front(); }

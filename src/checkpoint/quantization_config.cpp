@@ -52,10 +52,11 @@ bool contains(const std::string& text, std::string_view part) {
 
 // "128x128".
 std::vector<int64_t> sizes_in(std::string_view text) {
-  const char* end = text.data() + text.size();
+  const char* begin = text.data();
+  const char* end = begin + text.size();
   int64_t rows = 0;
   int64_t columns = 0;
-  const auto [cross, error] = std::from_chars(text.data(), end, rows);
+  const auto [cross, error] = std::from_chars(begin, end, rows);
   if (error != std::errc() || cross == end || *cross != 'x') return {};
   const auto [rest, second_error] = std::from_chars(cross + 1, end, columns);
   if (second_error != std::errc() || rest != end) return {};
