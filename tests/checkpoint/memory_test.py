@@ -149,13 +149,6 @@ class Headers(Measured):
         number = b"1" * (LARGEST_HEADER - 200)
         self.refuse(b'{"a":{"dtype":"U8","shape":[' + number + b"]}}", "texts and numbers")
 
-    def test_memory_that_runs_out_is_no_fault_of_the_input(self):
-        name = "n" * 1000
-        entries = [f'"{name}{i}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'.encode() for i in range(90_000)]
-        self.write([b"{" + b",".join(entries) + b"}"], 0)
-        path = self.source / "model.safetensors"
-        self.peak("inspect", path, code=4, limit=64 * MIB, wanted="not enough memory")
-
     def test_many_dimensions(self):
         dimensions = b"1," * (LARGEST_HEADER // 2 - 200)
         self.refuse(b'{"a":{"dtype":"U8","shape":[' + dimensions + b"1]}}", "at most 64 dimensions")

@@ -490,20 +490,6 @@ class Faults(Case):
         folder.write_shard(path, tensors, {"format": "pt"})
         self.assert_fails("source", against=True)
 
-    def test_against_a_file_that_cannot_be_opened_midway(self):
-        """No problem of a check, for nothing is known of the source: the exit code is that of the input."""
-
-        def limit():  # one file beside the three: the models can be opened, but not both be read
-            resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
-
-        shutil.rmtree(self.source)
-        make_checkpoints.write(self.source, models.llama(), {})  # no folders inside
-        self.make(models.llama())
-        command = [ROWSCALE, "verify", self.out, "--against", self.source, "--threads", "1"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
-        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
-        self.assertIn("Too many open files", done.stderr)
-
     def test_against_another_source_with_patterns(self):
         """A recorded pattern fits nothing there: a problem of the check, and what was found before is shown."""
         shutil.rmtree(self.out)
