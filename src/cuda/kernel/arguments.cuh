@@ -268,29 +268,29 @@ struct QuantizeArguments {
     return has_pad_units() ? scales.has_row_pads_after(at.column)
                            : scales.has_pads_after(at.row, at.column);
   }
+  // Divides by divide(elements), in place.
+  template <class Codec, class Divide>
+  __device__ __forceinline__ void store_divided(const Chunk& chunk, const Place& at,
+                                                Divide&& divide) const {
+    float v[plan::kChunk];
+    Source::values(chunk, v);
+    divide(v);
+    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+  }
   template <class Codec>
   __device__ __forceinline__ void store_fast(const Chunk& chunk, const Divisor& divisor,
                                              const Place& at) const {
-    float v[plan::kChunk];
-    Source::values(chunk, v);
-    divide_fast(v, divisor.fast);
-    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+    store_divided<Codec>(chunk, at, [&](auto& v) { divide_fast(v, divisor.fast); });
   }
   template <class Codec>
   __device__ __forceinline__ void store_clamped(const Chunk& chunk, const Divisor& divisor,
                                                 const Place& at) const {
-    float v[plan::kChunk];
-    Source::values(chunk, v);
-    divide_fast_clamped(v, divisor.fast);
-    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+    store_divided<Codec>(chunk, at, [&](auto& v) { divide_fast_clamped(v, divisor.fast); });
   }
   template <class Codec>
   __device__ __forceinline__ void store_slowly(const Chunk& chunk, const Divisor& divisor,
                                                const Place& at) const {
-    float v[plan::kChunk];
-    Source::values(chunk, v);
-    divide_in_turn(v, divisor);
-    codes.template store<uint8_t>(at.row, at.column, at.count, Codec::encode(v, nan_xor));
+    store_divided<Codec>(chunk, at, [&](auto& v) { divide_in_turn(v, divisor); });
   }
 };
 
