@@ -17,7 +17,6 @@ class HostBuffer {
 
   [[nodiscard]] std::byte* data() { return memory_.get(); }
   [[nodiscard]] const std::byte* data() const { return memory_.get(); }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
 
  private:
   friend class StripDevice;

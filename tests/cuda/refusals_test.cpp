@@ -292,12 +292,18 @@ TEST_F(Refusals, OutputsThatOverlap) {
   }
 }
 
-TEST_F(Refusals, WorkspaceThatIsMissing) {
-  GoodCall call = good_;
+// Dynamic per_tensor, which takes a workspace, from and to.
+GoodCall with_one_scale(const GoodCall& good) {
+  GoodCall call = good;
   call.recipe = per_tensor();
-  call.scales = TensorView::contiguous(good_.scales.data, DType::f32, {1}, kGpu);
+  call.scales = TensorView::contiguous(good.scales.data, DType::f32, {1}, kGpu);
   call.recipe_out = per_tensor();
-  call.scales_out = TensorView::contiguous(good_.scales_out.data, DType::f32, {1}, kGpu);
+  call.scales_out = TensorView::contiguous(good.scales_out.data, DType::f32, {1}, kGpu);
+  return call;
+}
+
+TEST_F(Refusals, WorkspaceThatIsMissing) {
+  GoodCall call = with_one_scale(good_);
   const size_t needed = quantize_workspace_bytes(call.x, call.recipe);
   ASSERT_GT(needed, 0U);
   EXPECT_EQ(requantize_workspace_bytes(call.codes, call.recipe_out), needed);
@@ -317,11 +323,7 @@ TEST_F(Refusals, WorkspaceThatIsMissing) {
 
 // It is written while the tensors are read.
 TEST_F(Refusals, WorkspaceThatOverlaps) {
-  GoodCall call = good_;
-  call.recipe = per_tensor();
-  call.scales = TensorView::contiguous(good_.scales.data, DType::f32, {1}, kGpu);
-  call.recipe_out = per_tensor();
-  call.scales_out = TensorView::contiguous(good_.scales_out.data, DType::f32, {1}, kGpu);
+  GoodCall call = with_one_scale(good_);
   const size_t needed = quantize_workspace_bytes(call.x, call.recipe);
   for (const TensorView* tensor : {&call.x, &call.codes, &call.scales}) {
     call.exec.workspace = {tensor->data, needed};
