@@ -41,6 +41,13 @@ def numbers(source, dtype, count):
     return bytes(data)
 
 
+def scales(source, count):
+    """`count` positive fp32 numbers: what the scales of a weight are."""
+    data = bytearray(numbers(source, "F32", count))
+    data[3::4] = bytes(b & 0x7F for b in data[3::4])
+    return bytes(data)
+
+
 def write_model(folder, dtype, hidden, layers, stored=None):
     """A Llama-shaped model. `stored`: the numbers of every weight come from this many bytes, over and over."""
     source = random.Random(f"{dtype} {hidden}")
@@ -70,7 +77,7 @@ def write_model(folder, dtype, hidden, layers, stored=None):
         add(name, dtype, (rows, columns), data)
         if is_fp8:
             blocks = (-(-rows // 128), -(-columns // 128))
-            add(name + "_scale_inv", "F32", blocks, numbers(source, "F32", blocks[0] * blocks[1]))
+            add(name + "_scale_inv", "F32", blocks, scales(source, blocks[0] * blocks[1]))
     add("model.norm.weight", "BF16" if is_fp8 else dtype, (hidden,),
         numbers(source, "BF16" if is_fp8 else dtype, hidden))
     header = json.dumps({"__metadata__": {"format": "pt"}, **entries}).encode()

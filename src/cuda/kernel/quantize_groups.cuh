@@ -20,6 +20,7 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
   // A unit that does not exist has no columns; its lanes stay, for the exchange below.
   const Index index = block_index<Index>() * units_in_block + unit_in_block;
   const auto unit = call.unit(index);
+  if (Walk::kHasPads && lane == 0 && unit.end == 0) call.store_pad(index, unit.scale_column);
   const auto place = [=](int k) {
     const Index column = unit.begin + (lane + k * kLanes) * plan::kChunk;
     return typename Arguments::Place{unit.row, column, unit.end - column};
@@ -44,7 +45,6 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
   if (call.template store_unit<Codec>(chunk, divisor, place, scale_place)) {
     call.template finish_unit<Codec, kChunks>(divisor, place, scale_place);
   }
-  if (Walk::kHasPads && lane == 0 && unit.end == 0) call.store_pad(index, unit.scale_column);
 }
 
 }  // namespace rowscale::cuda
