@@ -161,40 +161,63 @@ std::string lines_of(const std::set<cuda::KernelKey>& keys) {
   return text;
 }
 
-// One call a kernel and way. The kernels that were launched are those of the registry: a
-// new one without a case here fails, and so does one that no plan leads to.
-TEST_F(Reduced, EveryKernelOfTheRegistry) {
+struct EveryWay {
   std::set<Way> launched;
-  std::vector<Forced<QuantizeCase>> quantize_cases;
-  std::vector<Forced<RequantizeCase>> requantize_cases;
+  std::vector<Forced<QuantizeCase>> quantize;
+  std::vector<Forced<RequantizeCase>> requantize;
+};
+
+EveryWay every_way() {
+  EveryWay all;
   for (const Shape& shape : {Shape{3, 1368}, Shape{3, 129}}) {  // vectors, elements
     for (const Recipe& recipe : unit_recipes()) {
       for (Format format : {Format::e4m3, Format::e5m2}) {
         for (DType dtype : kFloats) {
           QuantizeCase c{with(recipe, format), &data_pool(PoolKind::mixed, dtype),
                          shape_view(dtype, shape)};
-          c.seed = quantize_cases.size();
+          c.seed = all.quantize.size();
           c.x_begin = window(c.seed, c.pool->size - extent_of(c.x).bytes, 64);
-          add_new_ways(c, launched, quantize_cases);
+          add_new_ways(c, all.launched, all.quantize);
         }
         for (Format format_in : {Format::e4m3, Format::e5m2}) {
           RequantizeCase c{with(per_group(24), format_in), with(recipe, format),
                            shape_view(DType::e4m3, shape)};
-          c.seed = requantize_cases.size();
-          add_new_ways(c, launched, requantize_cases);
+          c.seed = all.requantize.size();
+          add_new_ways(c, all.launched, all.requantize);
         }
       }
     }
   }
-  run_all(quantize_cases, [](Lane& lane, const Forced<QuantizeCase>& c) {
-    return compare_forced(lane, c.call, c.plan);
+  return all;
+}
+
+std::string compare_quantize_forced(Lane& lane, const Forced<QuantizeCase>& c) {
+  return compare_forced(lane, c.call, c.plan);
+}
+
+// What a checker of shared memory can look at within a minute: of one dtype, each kernel that uses
+// it.
+TEST_F(Reduced, KernelsWithSharedMemory) {
+  std::vector<Forced<QuantizeCase>> cases = every_way().quantize;
+  std::erase_if(cases, [](const Forced<QuantizeCase>& c) {
+    const bool is_alone = c.plan.split == plan::GpuSplit::groups;
+    return is_alone || c.call.x.dtype != DType::bf16 || c.call.recipe.format != Format::e4m3;
   });
-  run_all(requantize_cases, [](Lane& lane, const Forced<RequantizeCase>& c) {
+  EXPECT_GE(cases.size(), 20U);
+  run_all(cases, compare_quantize_forced);
+}
+
+// One call a kernel and way. The kernels that were launched are those of the registry: a
+// new one without a case here fails, and so does one that no plan leads to.
+TEST_F(Reduced, EveryKernelOfTheRegistry) {
+  const EveryWay all = every_way();
+  run_all(all.quantize, compare_quantize_forced);
+  run_all(all.requantize, [](Lane& lane, const Forced<RequantizeCase>& c) {
     return compare_forced(lane, c.call, c.plan);
   });
 
   std::set<cuda::KernelKey> keys;
-  for (const Way& way : launched) keys.insert(std::get<cuda::KernelKey>(way));
+  for (const Way& way : all.launched) keys.insert(std::get<cuda::KernelKey>(way));
   for (const DequantizeCase& c : dequantize_cases()) keys.insert(key_of(c));  // Reduced.Dequantize
   const std::set<cuda::KernelKey> registered = registered_kernels();
   std::set<cuda::KernelKey> missing;
