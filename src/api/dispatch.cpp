@@ -41,10 +41,7 @@ Status run_quantize(const plan::Source& source, const Recipe& recipe, const Tens
 Status run_store_rows(const plan::Source& source, const TensorView& y, const Exec& exec) {
   return on_device(
       source.x, exec, [&] { return cpu::store_rows(source, y, exec); },
-      [&] {
-        return Status(StatusCode::unsupported,
-                      "this build has no CUDA kernels for norms and activations");
-      });
+      [&] { return cuda::store_rows(source, y, exec); });
 }
 
 Status run_dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,

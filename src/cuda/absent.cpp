@@ -24,6 +24,10 @@ Status quantize(const plan::Source& /*source*/, const Recipe& /*recipe*/,
   return absent();
 }
 
+Status store_rows(const plan::Source& /*source*/, const TensorView& /*y*/, const Exec& /*exec*/) {
+  return absent();
+}
+
 Status dequantize(const TensorView& /*codes*/, const TensorView& /*scales*/,
                   const Recipe& /*recipe*/, const TensorView& /*y*/, const Exec& /*exec*/) {
   return absent();

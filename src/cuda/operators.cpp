@@ -24,18 +24,77 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-KernelKey key_of(const plan::Source& source, const Recipe& recipe, const plan::GpuPlan& plan) {
+KernelKey key_of(const QuantizeCall& call, Operation operation, const plan::GpuPlan& plan) {
   KernelKey key;
-  key.operation = Operation::quantize;
-  key.source = source.kind;
-  key.input = source.x.dtype;
-  key.output = recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2;
+  key.operation = operation;
+  key.source = call.source.kind;
+  key.input = call.source.x.dtype;
+  key.output = call.codes.dtype();
   key.split = plan.split;
   key.access = plan.access;
   key.scales = plan.scales;
   key.lanes = plan.lanes;
   key.chunks = plan.chunks;
+  if (plan.split == plan::GpuSplit::norm) {
+    key.threads = plan.threads;
+    key.unit = plan.unit;
+    key.residual = plan.residual;
+  }
   return key;
+}
+
+Status run(const QuantizeCall& call, Operation operation, const plan::GpuPlan& plan,
+           const Exec& exec) {
+  if (plan.blocks == 0) return {};
+  const int device_index = call.source.x.device.index;
+  DeviceFacts facts;
+  if (Status s = find_device(device_index, &facts); !s.ok()) return s;
+  const KernelKey key = key_of(call, operation, plan);
+  const Kernel* kernel = nullptr;
+  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
+  const ScopedDevice device(device_index);
+  if (!device.status().ok()) return device.status();
+  const cudaError_t error =
+      kernel->quantize(call, launch_of(exec, facts, plan.blocks, plan.threads));
+  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+}
+
+// Of the tensors that a source's kernels read and write chunk by chunk.
+plan::GpuAccess access_of(const plan::Source& source, const plan::RowView& to,
+                          const plan::ScaleGrid& grid, const Recipe& recipe) {
+  for (const TensorView& tensor : {source.row_out, source.norm.residual}) {
+    if (tensor.data != nullptr && !plan::lies_in_chunks(plan::RowView(tensor))) {
+      return plan::GpuAccess::elements;
+    }
+  }
+  return plan::access_of(plan::RowView(source.x), to, grid, recipe);
+}
+
+plan::NormWeights weights_of(const plan::Source& source) {
+  if (source.kind != plan::SourceKind::rms_norm) return plan::NormWeights::any;
+  const TensorView& weight = source.norm.weight;
+  const bool is_aligned = reinterpret_cast<uintptr_t>(weight.data) % 16 == 0;
+  return weight.dtype == source.x.dtype && is_aligned ? plan::NormWeights::words
+                                                      : plan::NormWeights::any;
+}
+
+// What a problem says of a source and its rows, whatever becomes of them.
+Status problem_of(const plan::Source& source, const plan::RowView& to, plan::GpuProblem* problem) {
+  DeviceFacts facts;
+  if (Status s = find_device(source.x.device.index, &facts); !s.ok()) return s;
+  const plan::RowView x(source.x);
+  problem->source = source.kind;
+  problem->element_bytes = x.element_bytes();
+  problem->batches = x.batches();
+  problem->rows = x.rows();
+  problem->columns = to.columns();
+  problem->masks = x.is_masked() ? plan::RowMasks::counted : plan::RowMasks::none;
+  problem->weights = weights_of(source);
+  problem->residual =
+      source.norm.residual.data == nullptr ? plan::NormResidual::none : plan::NormResidual::added;
+  problem->multiprocessors = facts.multiprocessors;
+  problem->l2_bytes = facts.l2_bytes;
+  return {};
 }
 
 bool is_dynamic_tensor(const Recipe& recipe) {
@@ -66,12 +125,12 @@ size_t workspace_bytes(const Recipe& recipe) {
 
 Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                         const TensorView& scales, plan::GpuProblem* problem) {
-  DeviceFacts facts;
-  if (Status status = find_device(source.x.device.index, &facts); !status.ok()) return status;
   const plan::RowView x(source.x);
+  const plan::RowView to(codes);
+  if (Status s = problem_of(source, to, problem); !s.ok()) return s;
   problem->recipe = recipe;
-  problem->grid = plan::ScaleGrid(recipe, x.rows_per_batch(), x.columns());
-  problem->access = plan::access_of(x, plan::RowView(codes), problem->grid, recipe);
+  problem->grid = plan::ScaleGrid(recipe, x.rows_per_batch(), to.columns());
+  problem->access = access_of(source, to, problem->grid, recipe);
   if (!plan::is_narrow(recipe, problem->grid, x.batches(), scales.data)) {
     problem->access = plan::GpuAccess::elements;
   }
@@ -81,16 +140,22 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
       problem->access = plan::GpuAccess::elements;
     }
   }
-  const bool has_short_ways = source.kind == plan::SourceKind::plain &&
-                              problem->access == plan::GpuAccess::vectors && x.batches() == 1 &&
-                              !x.is_masked();
-  problem->scales = has_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
-  problem->element_bytes = x.element_bytes();
-  problem->batches = x.batches();
-  problem->rows = x.rows();
-  problem->columns = x.columns();
-  problem->multiprocessors = facts.multiprocessors;
-  problem->l2_bytes = facts.l2_bytes;
+  const bool takes_short_ways =
+      plan::has_short_ways(source.kind, x.element_bytes(), recipe.format) &&
+      problem->access == plan::GpuAccess::vectors && x.batches() == 1 && !x.is_masked();
+  problem->scales = takes_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
+  return {};
+}
+
+Status rows_problem(const plan::Source& source, const TensorView& y, plan::GpuProblem* problem) {
+  const plan::RowView to(y);
+  if (Status s = problem_of(source, to, problem); !s.ok()) return s;
+  problem->sink = plan::GpuSink::rows;
+  // No units: as where scales are given.
+  problem->recipe.scale_source = ScaleSource::given;
+  plan::Source stored = source;
+  stored.row_out = y;
+  problem->access = access_of(stored, to, problem->grid, problem->recipe);
   return {};
 }
 
@@ -103,13 +168,7 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 
 Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                 const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan) {
-  if (source.kind != plan::SourceKind::plain && source.kind != plan::SourceKind::dequantized) {
-    return {StatusCode::unsupported, "this build has no CUDA kernels for fused operators"};
-  }
   if (Status s = check_workspace(recipe, exec); !s.ok()) return s;
-  DeviceFacts facts;
-  if (Status s = find_device(source.x.device.index, &facts); !s.ok()) return s;
-
   QuantizeCall call;
   call.loads = plan.loads;
   call.units = plan.units;
@@ -117,22 +176,30 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
   call.recipe = recipe;
   call.x = plan::RowView(source.x);
   call.codes = plan::RowView(codes);
-  call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.x.columns());
+  call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.codes.columns());
   call.scales = scales.data;
-  Launch launch = launch_of(exec, facts, plan.blocks, plan.threads);
   if (is_dynamic_tensor(recipe)) {
     call.partials = static_cast<float*>(exec.workspace.data);
     call.partial_count = plan.partials;
   }
-  if (launch.blocks == 0) return {};
+  return run(call, Operation::quantize, plan, exec);
+}
 
-  const KernelKey key = key_of(source, recipe, plan);
-  const Kernel* kernel = nullptr;
-  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
-  const ScopedDevice device(source.x.device.index);
-  if (!device.status().ok()) return device.status();
-  const cudaError_t error = kernel->quantize(call, launch);
-  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec) {
+  plan::GpuProblem problem;
+  if (Status s = rows_problem(source, y, &problem); !s.ok()) return s;
+  return store_rows(source, y, exec, plan::plan_gpu(problem));
+}
+
+Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec,
+                  const plan::GpuPlan& plan) {
+  QuantizeCall call;
+  call.loads = plan.loads;
+  call.source = source;
+  call.source.row_out = y;
+  call.x = plan::RowView(source.x);
+  call.codes = plan::RowView(y);
+  return run(call, Operation::make_rows, plan, exec);
 }
 
 Status dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,

@@ -25,6 +25,13 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 // With one of plan::candidate_plans(problem).
 Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                 const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan);
+// The rows of a source, unquantized. Waits for nothing and allocates nothing.
+Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec);
+// By a plan of one's own: a candidate of rows_problem().
+Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec,
+                  const plan::GpuPlan& plan);
+// What the plan of a store_rows is asked for.
+Status rows_problem(const plan::Source& source, const TensorView& y, plan::GpuProblem* problem);
 Status dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
                   const TensorView& y, const Exec& exec);
 Status relayout_scales(const TensorView& codes, const TensorView& scales_in,

@@ -14,6 +14,7 @@ namespace {
 
 const char* kernel_name(const KernelKey& key) {
   if (key.operation == Operation::dequantize) return "dequantize_chunks";
+  if (key.operation == Operation::make_rows) return "make_rows";
   switch (key.split) {
     case plan::GpuSplit::groups:
       return "quantize_groups";
@@ -25,15 +26,24 @@ const char* kernel_name(const KernelKey& key) {
       return "quantize_tensor";
     case plan::GpuSplit::given:
       return "quantize_given";
+    case plan::GpuSplit::norm:
+      return "norm_rows";
+    case plan::GpuSplit::norm_any:
+      return "norm_any";
   }
   return "unknown";
 }
 
 std::string plan_text(const KernelKey& key) {
-  return fmt::format("{} {} -> {} access={} scales={} lanes={} chunks={}",
-                     key.source == plan::SourceKind::plain ? "plain" : "dequantized",
-                     to_string(key.input), to_string(key.output), plan::to_string(key.access),
-                     plan::to_string(key.scales), key.lanes, key.chunks);
+  std::string text =
+      fmt::format("{} {} -> {} access={} scales={} lanes={} chunks={}", plan::to_string(key.source),
+                  to_string(key.input), to_string(key.output), plan::to_string(key.access),
+                  plan::to_string(key.scales), key.lanes, key.chunks);
+  if (key.split == plan::GpuSplit::norm) {
+    text += fmt::format(" threads={} unit={} residual={}", key.threads, plan::to_string(key.unit),
+                        plan::to_string(key.residual));
+  }
+  return text;
 }
 
 // How alike two keys are, most of all in what a caller chose: lexicographic, larger is nearer.
@@ -41,15 +51,18 @@ auto likeness(const KernelKey& a, const KernelKey& b) {
   return std::tuple(a.operation == b.operation, a.source == b.source, a.input == b.input,
                     a.output == b.output, a.split == b.split, a.access == b.access,
                     a.scales == b.scales, -std::abs(a.lanes - b.lanes),
-                    -std::abs(a.chunks - b.chunks));
+                    -std::abs(a.chunks - b.chunks), a.unit == b.unit, a.residual == b.residual);
 }
 
 // Sorted by key, once.
 const std::vector<Kernel>& all_kernels() {
   static const std::vector<Kernel> kernels = [] {
     std::vector<Kernel> all;
-    for (const auto& list : {plain_f32_kernels(), plain_f16_kernels(), plain_bf16_kernels(),
-                             dequantized_kernels(), dequantize_kernels()}) {
+    for (const auto& list :
+         {plain_f32_kernels(), plain_f16_kernels(), plain_bf16_kernels(), dequantized_kernels(),
+          silu_mul_kernels(), gelu_tanh_mul_kernels(), relu2_kernels(), swiglu_clamped_kernels(),
+          rms_norm_bf16_kernels(), rms_norm_f16_kernels(), rms_norm_any_kernels(),
+          dequantize_kernels()}) {
       all.insert(all.end(), list.begin(), list.end());
     }
     std::sort(all.begin(), all.end(),

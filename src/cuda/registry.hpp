@@ -18,7 +18,7 @@ struct QuantizeCall;
 struct DequantizeCall;
 struct RelayoutCall;
 
-enum class Operation : uint8_t { quantize, dequantize };
+enum class Operation : uint8_t { quantize, make_rows, dequantize };
 
 // What distinguishes an instance.
 struct KernelKey {
@@ -31,6 +31,9 @@ struct KernelKey {
   plan::GpuScales scales = plan::GpuScales::general;
   int lanes = 1;
   int chunks = 1;
+  int threads = 0;                                         // norm: of a row
+  plan::NormUnit unit = plan::NormUnit::row;               // norm
+  plan::NormResidual residual = plan::NormResidual::none;  // norm
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
 };
 
@@ -48,6 +51,13 @@ std::span<const Kernel> plain_f32_kernels();
 std::span<const Kernel> plain_f16_kernels();
 std::span<const Kernel> plain_bf16_kernels();
 std::span<const Kernel> dequantized_kernels();
+std::span<const Kernel> silu_mul_kernels();
+std::span<const Kernel> gelu_tanh_mul_kernels();
+std::span<const Kernel> relu2_kernels();
+std::span<const Kernel> swiglu_clamped_kernels();
+std::span<const Kernel> rms_norm_bf16_kernels();
+std::span<const Kernel> rms_norm_f16_kernels();
+std::span<const Kernel> rms_norm_any_kernels();
 std::span<const Kernel> dequantize_kernels();
 
 // The architecture of the code that the current device runs: 90 for compute_90.

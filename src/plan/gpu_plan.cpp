@@ -22,8 +22,36 @@ int64_t units_of(const GpuProblem& p) {
   return p.grid.unit_rows == 1 ? p.rows * p.grid.columns : p.batches * p.grid.rows * p.grid.columns;
 }
 
+// Whether the kernels that keep a row in registers know the call's units.
+bool has_norm_unit(const GpuProblem& p) {
+  const bool is_common = p.access == GpuAccess::vectors && p.weights == NormWeights::words &&
+                         p.element_bytes == 2 && p.batches == 1 && p.masks == RowMasks::none;
+  if (!is_common || p.sink == GpuSink::rows) return is_common;
+  if (p.recipe.format != Format::e4m3) return false;
+  if (p.recipe.scale_source == ScaleSource::given) return p.grid.rows == 1 && p.grid.columns == 1;
+  return p.scales != GpuScales::general &&
+         (p.grid.unit_columns >= p.columns || p.grid.unit_columns == kNormGroup);
+}
+
+NormUnit norm_unit(const GpuProblem& p) {
+  if (p.sink == GpuSink::rows) return NormUnit::none;
+  if (p.recipe.scale_source == ScaleSource::given) return NormUnit::given;
+  return p.grid.unit_columns >= p.columns ? NormUnit::row : NormUnit::group;
+}
+
+bool fits_norm(const GpuProblem& p, NormShape shape) {
+  return ceil_div(p.columns, kChunk) <= int64_t{shape.threads} * shape.chunks;
+}
+
 GpuSplit split_of(const GpuProblem& p) {
-  if (p.recipe.scale_source == ScaleSource::given) return GpuSplit::given;
+  if (p.source == SourceKind::rms_norm) {
+    return has_norm_unit(p) && fits_norm(p, kNormShapes[std::size(kNormShapes) - 1])
+               ? GpuSplit::norm
+               : GpuSplit::norm_any;
+  }
+  if (p.sink == GpuSink::rows || p.recipe.scale_source == ScaleSource::given) {
+    return GpuSplit::given;
+  }
   if (p.recipe.granularity == Granularity::per_tensor) return GpuSplit::tensor;
   return p.recipe.granularity == Granularity::per_block && p.grid.unit_rows > 1 ? GpuSplit::blocks
                                                                                 : GpuSplit::groups;
@@ -104,13 +132,14 @@ GpuPlan blocks_plan(const GpuProblem& p, int chunks) {
 bool fits(const GpuProblem& p, GroupsShape shape) {
   const int64_t n = unit_chunks(p);
   if (n > int64_t{shape.lanes} * shape.chunks) return false;
-  if (p.access == GpuAccess::elements) return serves(shape, p.access);
+  if (is_made(p.source) || p.access == GpuAccess::elements)
+    return serves(shape, p.access, p.source);
   // A shape of twice the lanes that are needed leaves half of them idle.
   return shape.lanes == 1 || n > int64_t{shape.lanes / 2} * shape.chunks;
 }
 
 bool fits(const GpuProblem& p, RowsShape shape) {
-  if (!serves(shape, p.access)) return false;
+  if (!serves(shape, p.access, p.source)) return false;
   return shape.chunks == 0 || unit_chunks(p) <= int64_t{shape.chunks} * shape.most_threads;
 }
 
@@ -133,6 +162,38 @@ GpuPlan tensor_plan(const GpuProblem& p) {
   // No rows: the scale is still written.
   plan.blocks = std::clamp<int64_t>(plan.blocks, 1, held);
   return plan;
+}
+
+GpuPlan norm_plan(const GpuProblem& p, NormShape shape) {
+  GpuPlan plan = base_plan(p, GpuSplit::norm);
+  plan.unit = norm_unit(p);
+  plan.residual = p.residual;
+  if (plan.unit == NormUnit::given || plan.unit == NormUnit::none) {
+    plan.scales = GpuScales::general;
+  }
+  plan.threads = shape.threads;
+  plan.chunks = shape.chunks;
+  plan.blocks = p.rows;
+  return plan;
+}
+
+GpuPlan norm_any_plan(const GpuProblem& p) {
+  GpuPlan plan = base_plan(p, GpuSplit::norm_any);
+  plan.scales = GpuScales::general;
+  plan.chunks = 0;
+  plan.threads = kNormAnyThreads;
+  plan.blocks = p.rows;
+  return plan;
+}
+
+// The fewest threads that hold a row; where there are few rows, the most.
+GpuPlan choose_norm(const GpuProblem& p) {
+  constexpr int kWide = 512;
+  const bool few = p.rows <= p.multiprocessors;
+  for (const NormShape& shape : kNormShapes) {
+    if (fits_norm(p, shape) && (shape.threads >= kWide) == few) return norm_plan(p, shape);
+  }
+  return norm_plan(p, kNormShapes[std::size(kNormShapes) - 1]);
 }
 
 // Two chunks a thread, the fewest lanes that hold the unit. Few units: small blocks, spread over
@@ -174,6 +235,48 @@ const char* to_string(GpuSplit split) {
       return "tensor";
     case GpuSplit::given:
       return "given";
+    case GpuSplit::norm:
+      return "norm";
+    case GpuSplit::norm_any:
+      return "norm_any";
+  }
+  return "unknown";
+}
+
+const char* to_string(NormUnit unit) {
+  switch (unit) {
+    case NormUnit::row:
+      return "row";
+    case NormUnit::group:
+      return "group";
+    case NormUnit::given:
+      return "given";
+    case NormUnit::none:
+      return "none";
+  }
+  return "unknown";
+}
+
+const char* to_string(NormResidual residual) {
+  return residual == NormResidual::none ? "none" : "added";
+}
+
+const char* to_string(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::plain:
+      return "plain";
+    case SourceKind::dequantized:
+      return "dequantized";
+    case SourceKind::rms_norm:
+      return "rms_norm";
+    case SourceKind::silu_mul:
+      return "silu_mul";
+    case SourceKind::gelu_tanh_mul:
+      return "gelu_tanh_mul";
+    case SourceKind::relu2:
+      return "relu2";
+    case SourceKind::swiglu_clamped:
+      return "swiglu_clamped";
   }
   return "unknown";
 }
@@ -203,11 +306,15 @@ const char* to_string(GpuLoads loads) {
 }
 
 std::string to_string(const GpuPlan& plan) {
-  return fmt::format(
+  std::string text = fmt::format(
       "gpu split={} access={} scales={} loads={} units={} lanes={} chunks={} threads={} blocks={} "
       "partials={}",
       to_string(plan.split), to_string(plan.access), to_string(plan.scales), to_string(plan.loads),
       to_string(plan.units), plan.lanes, plan.chunks, plan.threads, plan.blocks, plan.partials);
+  if (plan.split == GpuSplit::norm) {
+    text += fmt::format(" unit={} residual={}", to_string(plan.unit), to_string(plan.residual));
+  }
+  return text;
 }
 
 GpuScales scales_of(const Recipe& recipe) {
@@ -222,23 +329,24 @@ GpuScales scales_of(const Recipe& recipe) {
   return recipe.encoding == ScaleEncoding::f32 ? GpuScales::floats : GpuScales::powers;
 }
 
+bool lies_in_chunks(const RowView& view) {
+  const int64_t bytes = std::min<int64_t>(kChunk * view.element_bytes(), 16);
+  return view.is_strided() && view.row_stride() % bytes == 0 && view.row_stride() >= 0 &&
+         view.row_stride() <= 0x7FFFFFFF &&
+         reinterpret_cast<uintptr_t>(view.address(0, 0)) % static_cast<uintptr_t>(bytes) == 0;
+}
+
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe) {
-  const auto is_aligned = [](const RowView& view) {
-    const int64_t bytes = std::min<int64_t>(kChunk * view.element_bytes(), 16);
-    return view.is_strided() && view.row_stride() % bytes == 0 && view.row_stride() >= 0 &&
-           view.row_stride() <= 0x7FFFFFFF &&
-           reinterpret_cast<uintptr_t>(view.address(0, 0)) % static_cast<uintptr_t>(bytes) == 0;
-  };
   const bool units_are_whole_chunks = grid.unit_columns % kChunk == 0 ||
-                                      grid.unit_columns >= from.columns() ||
+                                      grid.unit_columns >= to.columns() ||
                                       recipe.scale_source == ScaleSource::given;
   constexpr int64_t kMostColumns = int64_t{1} << 30;
   const bool is_narrow =
       from.columns() <= kMostColumns &&
       from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <= kMostPositions;
-  return is_narrow && from.columns() % kChunk == 0 && units_are_whole_chunks && is_aligned(from) &&
-                 is_aligned(to)
+  return is_narrow && to.columns() % kChunk == 0 && units_are_whole_chunks &&
+                 lies_in_chunks(from) && lies_in_chunks(to)
              ? GpuAccess::vectors
              : GpuAccess::elements;
 }
@@ -253,6 +361,10 @@ GpuPlan plan_gpu(const GpuProblem& p) {
       return tensor_plan(p);
     case GpuSplit::given:
       return elementwise_plan(p, GpuSplit::given);
+    case GpuSplit::norm:
+      return choose_norm(p);
+    case GpuSplit::norm_any:
+      return norm_any_plan(p);
     default:
       return unit_chunks(p) <= kMostGroupChunks ? choose_groups(p) : choose_rows(p);
   }
@@ -271,6 +383,15 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     case GpuSplit::tensor:
     case GpuSplit::given:
       plans.push_back(plan_gpu(p));
+      break;
+    case GpuSplit::norm:
+      for (const NormShape& shape : kNormShapes) {
+        if (fits_norm(p, shape)) plans.push_back(norm_plan(p, shape));
+      }
+      plans.push_back(norm_any_plan(p));
+      break;
+    case GpuSplit::norm_any:
+      plans.push_back(norm_any_plan(p));
       break;
     default:
       for (const GroupsShape& shape : kGroupsShapes) {
@@ -291,7 +412,8 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     GpuPlan plan = plans[i];
     plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
     plans.push_back(plan);
-    if (plan.scales == GpuScales::general || plan.units == GpuUnits::below) continue;
+    const bool has_general = plan.split != GpuSplit::norm && plan.units == GpuUnits::beside;
+    if (plan.scales == GpuScales::general || !has_general) continue;
     plan.scales = GpuScales::general;
     plans.push_back(plan);
   }

@@ -9,6 +9,7 @@
 
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
+#include "plan/source.hpp"
 #include "rowscale/recipe.hpp"
 
 namespace rowscale::plan {
@@ -18,12 +19,27 @@ inline constexpr int kChunk = 8;
 
 // A unit is what shares a dynamic scale: a group of a row, a row, a tile of rows, the tensor.
 enum class GpuSplit {
-  groups,  // a unit for some lanes of a warp: no barrier
-  rows,    // a unit for a block of threads
-  blocks,  // a tile of rows for a block of threads
-  tensor,  // one pass for the amax, one for the codes
-  given,   // nothing to reduce: chunks as they come
+  groups,    // a unit for some lanes of a warp: no barrier
+  rows,      // a unit for a block of threads
+  blocks,    // a tile of rows for a block of threads
+  tensor,    // one pass for the amax, one for the codes
+  given,     // nothing to reduce: chunks as they come
+  norm,      // RMSNorm: a row in the registers of a block of threads
+  norm_any,  // RMSNorm: a row that is read again
 };
+
+// What the elements of a normed row share a scale with.
+enum class NormUnit {
+  row,
+  group,  // kNormGroup columns
+  given,  // all of them: one scale that is given
+  none,   // nothing: no codes
+};
+enum class NormResidual { none, added };
+// How the weights of a norm lie: as aligned words of the dtype of x, or anyhow.
+enum class NormWeights { words, any };
+// What a call stores.
+enum class GpuSink { codes, rows };
 
 // vectors: whole chunks, each one or two aligned loads. elements: one by one, at any address and
 // through any strides.
@@ -52,6 +68,8 @@ struct GpuPlan {
   int threads = 32;    // of a block
   int64_t blocks = 0;  // of the grid; 0: nothing to launch
   int partials = 0;    // tensor: blocks of the pass that finds the amax
+  NormUnit unit = NormUnit::row;               // norm
+  NormResidual residual = NormResidual::none;  // norm
   friend bool operator==(const GpuPlan&, const GpuPlan&) = default;
 };
 
@@ -60,11 +78,14 @@ const char* to_string(GpuAccess access);
 const char* to_string(GpuScales scales);
 const char* to_string(GpuLoads loads);
 const char* to_string(GpuUnits units);
+const char* to_string(NormUnit unit);
+const char* to_string(NormResidual residual);
 // "gpu split=groups access=vectors scales=floats loads=cached units=beside lanes=8 chunks=2
 // threads=256 blocks=2136 partials=0"
 std::string to_string(const GpuPlan& plan);
 
 struct GpuProblem {
+  SourceKind source = SourceKind::plain;
   Recipe recipe;  // resolved
   ScaleGrid grid;
   GpuAccess access = GpuAccess::vectors;
@@ -73,16 +94,23 @@ struct GpuProblem {
   int64_t batches = 1;
   int64_t rows = 0;  // of all batches
   int64_t columns = 0;
+  GpuSink sink = GpuSink::codes;
+  RowMasks masks = RowMasks::none;
+  NormWeights weights = NormWeights::any;      // of a norm
+  NormResidual residual = NormResidual::none;  // of a norm
   int multiprocessors = 1;
   int64_t l2_bytes = 0;  // second-level cache of the device
 };
 
-// Vectors where every chunk of both tensors is one aligned stretch of memory and lies in one unit.
+// Whether every chunk of a tensor whose columns are whole chunks is one aligned stretch of memory.
+bool lies_in_chunks(const RowView& view);
+
+// Vectors where that holds for the input and the codes, and every chunk lies in one unit. A source
+// may make a row of codes from a longer row.
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe);
 
-// What a recipe allows, of one batch without masks. Sources other than a plain tensor are served by
-// `general`.
+// What a recipe allows, of one batch without masks.
 GpuScales scales_of(const Recipe& recipe);
 
 GpuPlan plan_gpu(const GpuProblem& problem);
@@ -109,13 +137,50 @@ inline constexpr RowsShape kRowsShapes[] = {{1, 1024}, {2, 1024}, {4, 512}, {0, 
 
 // Whether the kernels of a shape are compiled for an access. Element by element speed is not the
 // aim: few shapes serve.
-constexpr bool serves(GroupsShape shape, GpuAccess access) {
+// Sources that an operator makes take few shapes: of all of them there would be a thousand kernels.
+constexpr bool is_made(SourceKind source) {
+  return source != SourceKind::plain && source != SourceKind::dequantized;
+}
+
+// Whether `floats` and `powers` serve a source, from inputs of a size to a format.
+constexpr bool has_short_ways(SourceKind source, int64_t element_bytes, Format format) {
+  switch (source) {
+    case SourceKind::plain:
+      return true;
+    case SourceKind::rms_norm:
+    case SourceKind::silu_mul:
+    case SourceKind::gelu_tanh_mul:
+      return element_bytes == 2 && format == Format::e4m3;
+    default:
+      return false;
+  }
+}
+
+constexpr bool serves(GroupsShape shape, GpuAccess access, SourceKind source) {
+  if (is_made(source)) {
+    return shape.chunks == 2 &&
+           (shape.lanes == 32 || (shape.lanes == 8 && access == GpuAccess::vectors));
+  }
   return access == GpuAccess::vectors || shape.lanes * shape.chunks == 1 ||
          shape.lanes * shape.chunks == 16 || shape.lanes * shape.chunks == 64;
 }
-constexpr bool serves(RowsShape shape, GpuAccess access) {
+constexpr bool serves(RowsShape shape, GpuAccess access, SourceKind source) {
+  if (is_made(source)) {
+    return shape.chunks == 0 || (shape.chunks == 4 && access == GpuAccess::vectors);
+  }
   return access == GpuAccess::vectors || shape.chunks == 4 || shape.chunks == 0;
 }
+
+// Of norms: threads of a row and the chunks of each. Narrow ones for many rows, where a barrier of
+// few warps waits least; wide ones for few rows.
+struct NormShape {
+  int threads;
+  int chunks;
+};
+inline constexpr NormShape kNormShapes[] = {{32, 8},  {64, 8},  {128, 8},
+                                            {256, 8}, {512, 2}, {1024, 2}};
+inline constexpr int kNormGroup = 128;
+inline constexpr int kNormAnyThreads = 256;
 
 inline constexpr int kBlocksShapes[] = {8, 0};  // chunks of a thread
 inline constexpr int kBlocksThreads = 256;

@@ -17,6 +17,8 @@ enum class SourceKind {
   swiglu_clamped,
 };
 
+const char* to_string(SourceKind kind);
+
 struct Source {
   SourceKind kind = SourceKind::plain;
   TensorView x;

@@ -9,6 +9,7 @@
 #include "cuda/calls.hpp"
 #include "cuda/stage/codec.cuh"
 #include "cuda/stage/scale.cuh"
+#include "numerics/fast_silu.hpp"
 #include "numerics/float16.hpp"
 #include "numerics/fp.hpp"
 #include "numerics/fp8.hpp"
@@ -135,6 +136,31 @@ __global__ void max_all(Found* found) {
   count_checked(found, 2 * 0x8000U / blockDim.x);
 }
 
+// Sums and products of every pair, in both halves.
+template <class T>
+__global__ void combine_all(Found* found) {
+  const uint32_t a = blockIdx.x;
+  const float x = numerics::to_f32(T{static_cast<uint16_t>(a)});
+  for (uint32_t b = threadIdx.x; b < 0x10000U; b += blockDim.x) {
+    const float y = numerics::to_f32(T{static_cast<uint16_t>(b)});
+    const uint32_t sum = numerics::round_to<T>(numerics::add(x, y)).bits;
+    const uint32_t product = numerics::round_to<T>(numerics::mul(x, y)).bits;
+    check(found, a, b, cuda::Pair<T>::add(a | b << 16, b | a << 16), sum | sum << 16);
+    check(found, b, a, cuda::Pair<T>::mul(a | b << 16, b | a << 16), product | product << 16);
+  }
+  count_checked(found, 2 * 0x10000U / blockDim.x);
+}
+
+__global__ void silu_all(Found* found) {
+  const uint32_t bits = blockIdx.x * blockDim.x + threadIdx.x;
+  const float g = numerics::to_f32(Bf16{static_cast<uint16_t>(bits)});
+  const float fast =
+      numerics::fast_silu(g, [](float d) { return cuda::reciprocal_of_valid(d); });
+  check(found, bits, 0, numerics::round_to<Bf16>(fast).bits,
+        numerics::round_to<Bf16>(numerics::swish(g, 1.0F)).bits);
+  count_checked(found, 1);
+}
+
 class CudaCodec : public GpuTest {
  protected:
   static constexpr uint32_t kThreads = 256;
@@ -198,6 +224,15 @@ TEST_F(CudaCodec, AllFloatsToSixteenBits) {
 TEST_F(CudaCodec, LargerOfAllSixteenBitMagnitudes) {
   expect_none(2ULL << 30, [](Found* found) { max_all<Bf16><<<0x8000, kThreads>>>(found); });
   expect_none(2ULL << 30, [](Found* found) { max_all<Fp16><<<0x8000, kThreads>>>(found); });
+}
+
+TEST_F(CudaCodec, SumsAndProductsOfAllSixteenBitPairs) {
+  expect_none(2ULL << 32, [](Found* found) { combine_all<Bf16><<<0x10000, kThreads>>>(found); });
+  expect_none(2ULL << 32, [](Found* found) { combine_all<Fp16><<<0x10000, kThreads>>>(found); });
+}
+
+TEST_F(CudaCodec, FastSiluOfEveryBf16) {
+  expect_none(1ULL << 16, [](Found* found) { silu_all<<<256, kThreads>>>(found); });
 }
 
 TEST_F(CudaCodec, ReciprocalOfEveryFastScale) {

@@ -75,7 +75,7 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
       const bool compiled = std::any_of(
           std::begin(kGroupsShapes), std::end(kGroupsShapes), [&](const GroupsShape& shape) {
             return shape.lanes == plan.lanes && shape.chunks == plan.chunks &&
-                   serves(shape, plan.access);
+                   serves(shape, plan.access, p.source);
           });
       if (!compiled) return "no such kernel";
       if (32 % plan.lanes != 0 || plan.threads > kGroupsThreads) return "lanes";
@@ -92,7 +92,7 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
     case GpuSplit::rows: {
       const auto shape = std::find_if(
           std::begin(kRowsShapes), std::end(kRowsShapes), [&](const RowsShape& candidate) {
-            return candidate.chunks == plan.chunks && serves(candidate, plan.access);
+            return candidate.chunks == plan.chunks && serves(candidate, plan.access, p.source);
           });
       if (shape == std::end(kRowsShapes) || plan.threads > shape->most_threads) {
         return "no such kernel";

@@ -107,6 +107,13 @@ struct Pair<numerics::Bf16> {
   static __device__ __forceinline__ uint32_t round(float low, float high) {
     return bits(__floats2bfloat162_rn(low, high));
   }
+  // Each rounded once.
+  static __device__ __forceinline__ uint32_t add(uint32_t a, uint32_t b) {
+    return bits(__hadd2_rn(value(a), value(b)));
+  }
+  static __device__ __forceinline__ uint32_t mul(uint32_t a, uint32_t b) {
+    return bits(__hmul2_rn(value(a), value(b)));
+  }
 
  private:
   static __device__ __forceinline__ __nv_bfloat162 value(uint32_t w) {
@@ -126,6 +133,12 @@ struct Pair<numerics::Fp16> {
   }
   static __device__ __forceinline__ uint32_t round(float low, float high) {
     return bits(__floats2half2_rn(low, high));
+  }
+  static __device__ __forceinline__ uint32_t add(uint32_t a, uint32_t b) {
+    return bits(__hadd2_rn(value(a), value(b)));
+  }
+  static __device__ __forceinline__ uint32_t mul(uint32_t a, uint32_t b) {
+    return bits(__hmul2_rn(value(a), value(b)));
   }
 
  private:

@@ -13,8 +13,8 @@ using FromE5m2 = Dequantized<numerics::E5m2, Access>;
 
 std::span<const Kernel> dequantized_kernels() {
   static const std::vector<Kernel> kernels = [] {
-    auto all = make_kernels<FromE4m3>({plan::SourceKind::dequantized, DType::e4m3});
-    const auto more = make_kernels<FromE5m2>({plan::SourceKind::dequantized, DType::e5m2});
+    auto all = make_kernels<FromE4m3>(DType::e4m3);
+    const auto more = make_kernels<FromE5m2>(DType::e5m2);
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

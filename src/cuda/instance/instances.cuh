@@ -13,35 +13,34 @@
 
 namespace rowscale::cuda {
 
-// A source of the registry's key.
-struct SourceName {
-  plan::SourceKind kind;
-  DType input;
-};
-
 template <class Source, class Scales, class Codec>
 class Instances {
  public:
-  static void append(SourceName name, std::vector<Kernel>* kernels) {
-    Instances list(name, kernels);
+  static void append(DType input, std::vector<Kernel>* kernels) {
+    Instances list(input, kernels);
     list.add_groups(std::make_index_sequence<std::size(plan::kGroupsShapes)>());
     list.add_rows(std::make_index_sequence<std::size(plan::kRowsShapes)>());
-    list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
+    // Scales of more than a row are refused where a source makes the rows.
+    if constexpr (!plan::is_made(Source::kKind)) {
+      list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
+    }
     if constexpr (Scales::kScales == plan::GpuScales::general) {
       list.add(plan::GpuSplit::given, {1, plan::kGivenChunks}, &launch_given);
-      list.add(plan::GpuSplit::tensor, {1, plan::kGivenChunks}, &launch_tensor);
+      if constexpr (!plan::is_made(Source::kKind)) {
+        list.add(plan::GpuSplit::tensor, {1, plan::kGivenChunks}, &launch_tensor);
+      }
     }
   }
 
  private:
   using Launcher = cudaError_t (*)(const QuantizeCall&, const Launch&);
 
-  Instances(SourceName name, std::vector<Kernel>* kernels) : name_(name), kernels_(kernels) {}
+  Instances(DType input, std::vector<Kernel>* kernels) : input_(input), kernels_(kernels) {}
 
   void add(plan::GpuSplit split, plan::GroupsShape shape, Launcher launcher) {
     KernelKey key;
-    key.source = name_.kind;
-    key.input = name_.input;
+    key.source = Source::kKind;
+    key.input = input_;
     key.output = Codec::kFormat == Format::e4m3 ? DType::e4m3 : DType::e5m2;
     key.split = split;
     key.access = Source::Rows::kAccess;
@@ -57,7 +56,7 @@ class Instances {
   }
   template <plan::GroupsShape kShape>
   void add_groups_shape() {
-    if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
+    if constexpr (plan::serves(kShape, Source::Rows::kAccess, Source::kKind)) {
       add(plan::GpuSplit::groups, kShape, &launch_groups<kShape>);
     }
   }
@@ -67,7 +66,7 @@ class Instances {
   }
   template <plan::RowsShape kShape>
   void add_rows_shape() {
-    if constexpr (plan::serves(kShape, Source::Rows::kAccess)) {
+    if constexpr (plan::serves(kShape, Source::Rows::kAccess, Source::kKind)) {
       add(plan::GpuSplit::rows, {1, kShape.chunks}, &launch_rows<kShape.chunks>);
     }
   }
@@ -123,28 +122,28 @@ class Instances {
     return launch_kernel(&quantize_tensor<Source, Scales, Codec>, second, arguments, partials);
   }
 
-  SourceName name_;
+  DType input_;
   std::vector<Kernel>* kernels_;
 };
 
-// Of one format: whole chunks and single elements, the short ways for plain tensors only.
+// Of one format: whole chunks and single elements.
 template <template <class> class SourceOf, class F>
-void append_kernels(SourceName name, std::vector<Kernel>* kernels) {
+void append_kernels(DType input, std::vector<Kernel>* kernels) {
   using Vectors = SourceOf<VectorRows>;
   using Elements = SourceOf<ElementRows>;
-  if constexpr (Vectors::kHasShortWays) {
-    Instances<Vectors, FloatScales<F>, Codec<F>>::append(name, kernels);
-    Instances<Vectors, PowerScales<F>, Codec<F>>::append(name, kernels);
+  if constexpr (plan::has_short_ways(Vectors::kKind, Vectors::kInputBytes, Codec<F>::kFormat)) {
+    Instances<Vectors, FloatScales<F>, Codec<F>>::append(input, kernels);
+    Instances<Vectors, PowerScales<F>, Codec<F>>::append(input, kernels);
   }
-  Instances<Vectors, GeneralScales, Codec<F>>::append(name, kernels);
-  Instances<Elements, GeneralScales, Codec<F>>::append(name, kernels);
+  Instances<Vectors, GeneralScales, Codec<F>>::append(input, kernels);
+  Instances<Elements, GeneralScales, Codec<F>>::append(input, kernels);
 }
 
 template <template <class> class SourceOf>
-std::vector<Kernel> make_kernels(SourceName name) {
+std::vector<Kernel> make_kernels(DType input) {
   std::vector<Kernel> kernels;
-  append_kernels<SourceOf, numerics::E4m3>(name, &kernels);
-  append_kernels<SourceOf, numerics::E5m2>(name, &kernels);
+  append_kernels<SourceOf, numerics::E4m3>(input, &kernels);
+  append_kernels<SourceOf, numerics::E5m2>(input, &kernels);
   return kernels;
 }
 

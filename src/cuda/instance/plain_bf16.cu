@@ -9,8 +9,7 @@ using Source = Plain<numerics::Bf16, Access>;
 }  // namespace
 
 std::span<const Kernel> plain_bf16_kernels() {
-  static const std::vector<Kernel> kernels =
-      make_kernels<Source>({plan::SourceKind::plain, DType::bf16});
+  static const std::vector<Kernel> kernels = make_kernels<Source>(DType::bf16);
   return kernels;
 }
 

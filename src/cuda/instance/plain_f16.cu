@@ -9,8 +9,7 @@ using Source = Plain<numerics::Fp16, Access>;
 }  // namespace
 
 std::span<const Kernel> plain_f16_kernels() {
-  static const std::vector<Kernel> kernels =
-      make_kernels<Source>({plan::SourceKind::plain, DType::f16});
+  static const std::vector<Kernel> kernels = make_kernels<Source>(DType::f16);
   return kernels;
 }
 

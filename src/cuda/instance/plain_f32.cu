@@ -9,8 +9,7 @@ using Source = Plain<float, Access>;
 }  // namespace
 
 std::span<const Kernel> plain_f32_kernels() {
-  static const std::vector<Kernel> kernels =
-      make_kernels<Source>({plan::SourceKind::plain, DType::f32});
+  static const std::vector<Kernel> kernels = make_kernels<Source>(DType::f32);
   return kernels;
 }
 

@@ -109,7 +109,8 @@ constexpr int least_blocks(int threads, int chunks) {
 #else
   constexpr int kThreads = 2048;
 #endif
-  const int most_threads = chunks <= 2 ? kThreads : (chunks <= 4 ? 1280 : 1024);
+  const int by_chunks = chunks <= 2 ? kThreads : (chunks <= 4 ? 1280 : 1024);
+  const int most_threads = by_chunks < Source::kMostThreads ? by_chunks : Source::kMostThreads;
   return sizeof(typename Source::Chunk) == 16 ? most_threads / threads : 1;
 }
 template <class Source, class Scales>
@@ -144,7 +145,7 @@ struct QuantizeArguments {
         scales(call.recipe, call.grid, call.scales),
         rule(call.recipe),
         nan_xor(nan_difference(call.recipe.format, call.recipe.nan)),
-        columns(static_cast<Index>(call.x.columns())),
+        columns(static_cast<Index>(call.codes.columns())),
         walk(static_cast<Index>(call.x.rows()), static_cast<Index>(call.grid.columns), scales),
         unit_columns(static_cast<Index>(call.grid.unit_columns)),
         units_in_row(static_cast<Index>(call.grid.columns > 0 ? call.grid.columns : 1)) {}
@@ -177,8 +178,16 @@ struct QuantizeArguments {
     return unit;
   }
 
+  // What a chunk is made of, so that a thread's loads are in flight together; and the chunk.
+  [[nodiscard]] __device__ __forceinline__ typename Source::Raw fetch(const Place& at) const {
+    return source.fetch(at.row, at.column, at.count);
+  }
+  [[nodiscard]] __device__ __forceinline__ Chunk make(const typename Source::Raw& raw,
+                                                      const Place& at) const {
+    return source.make(raw, at.row, at.column, at.count);
+  }
   [[nodiscard]] __device__ __forceinline__ Chunk load(const Place& at) const {
-    return source.load(at.row, at.column, at.count);
+    return make(fetch(at), at);
   }
 
   // A unit's scale, and whether this thread is the one that stores it.
@@ -238,6 +247,24 @@ struct QuantizeArguments {
     }
   }
 
+  // One chunk that is in registers, and a scale with its pads. Rare cases are calls.
+  template <class Codec>
+  __device__ __forceinline__ void store_held(const Chunk& chunk, const Divisor& divisor,
+                                             const Place& at) const {
+    if (__builtin_expect(divisor.division == Division::fast, 1)) {
+      store_fast<Codec>(chunk, divisor, at);
+    } else if (kIsGeneral && divisor.division != Division::exact) {
+      store_quickly<Codec>(chunk, divisor, at);
+    } else {
+      store_rarely<Codec>(chunk, divisor, at);
+    }
+  }
+  __device__ __forceinline__ void store_held_scale(const Divisor& divisor,
+                                                   const ScalePlace& at) const {
+    Scales::store(scales, at.batch, at.row, at.column, divisor.scale);
+    if (scales.has_pads_after(at.row, at.column)) store_pads(at);
+  }
+
   // One chunk of a unit that is read twice.
   template <class Codec>
   __device__ __forceinline__ void store_chunk(const Chunk& chunk, const Divisor& divisor,
@@ -286,6 +313,18 @@ struct QuantizeArguments {
   __device__ __forceinline__ void store_clamped(const Chunk& chunk, const Divisor& divisor,
                                                 const Place& at) const {
     store_divided<Codec>(chunk, at, [&](auto& v) { divide_fast_clamped(v, divisor.fast); });
+  }
+  template <class Codec>
+  __device__ __forceinline__ void store_quickly(const Chunk& chunk, const Divisor& divisor,
+                                                const Place& at) const {
+    store_divided<Codec>(chunk, at, [&](auto& v) { divide_quickly(v, divisor); });
+  }
+  template <class Codec>
+  __device__ __noinline__ void store_rarely(Chunk chunk, Divisor divisor, Place at) const {
+    store_slowly<Codec>(chunk, divisor, at);
+  }
+  __device__ __noinline__ void store_pads(ScalePlace at) const {
+    scales.write_pads_after(at.batch, at.row, at.column, rows.masks());
   }
   template <class Codec>
   __device__ __forceinline__ void store_slowly(const Chunk& chunk, const Divisor& divisor,

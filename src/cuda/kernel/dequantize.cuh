@@ -23,24 +23,6 @@ struct DequantizeArguments {
         chunks(call.codes) {}
 };
 
-// Each value rounded once to T; NaN in its canonical form.
-template <class T>
-__device__ __forceinline__ Words<plan::kChunk * sizeof(T)> round_chunk(const FloatChunk& chunk) {
-  Words<plan::kChunk * sizeof(T)> words;
-  if constexpr (sizeof(T) == 4) {
-#pragma unroll
-    for (int i = 0; i < plan::kChunk; ++i) {
-      words.w[i] = numerics::to_bits(numerics::canonical(chunk.v[i]));
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < plan::kChunk / 2; ++i) {
-      words.w[i] = Pair<T>::round(chunk.v[2 * i], chunk.v[2 * i + 1]);
-    }
-  }
-  return words;
-}
-
 template <class Source, class T>
 __global__ void __launch_bounds__(plan::kGivenThreads)
     dequantize_chunks(const __grid_constant__ DequantizeArguments<Source> a) {
@@ -61,13 +43,14 @@ __global__ void __launch_bounds__(plan::kGivenThreads)
     row[k] = at.row;
     column[k] = at.column;
     count[k] = exists ? a.columns - at.column : 0;
-    chunk[k] = a.source.load(at.row, at.column, count[k]);
+    chunk[k] = a.source.fetch(at.row, at.column, count[k]);
   }
 
   // Round and store
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    a.y.template store<T>(row[k], column[k], count[k], round_chunk<T>(chunk[k]));
+    a.y.template store<T>(row[k], column[k], count[k],
+                          Held<T>::to_memory(Held<T>::round(chunk[k].v)));
   }
 }
 

@@ -80,11 +80,14 @@ __global__ void __launch_bounds__(plan::kBlocksThreads,
 
   typename Source::Amax amax;
   if constexpr (kChunks > 0) {
-    // Load
-    typename Source::Chunk chunk[kChunks];
+    // Load and make
+    typename Source::Raw raw[kChunks];
     const auto place = [=, &a](int k) { return a.place(tile, first + k * kStep); };
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) chunk[k] = a.call.load(place(k));
+    for (int k = 0; k < kChunks; ++k) raw[k] = a.call.fetch(place(k));
+    typename Source::Chunk chunk[kChunks];
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) chunk[k] = a.call.make(raw[k], place(k));
 
       // Reduce and scale
 #pragma unroll

@@ -14,7 +14,9 @@ struct ElementwiseArguments {
   AllChunks<Index> chunks;
 
   explicit ElementwiseArguments(const QuantizeCall& quantize)
-      : call(quantize), given(quantize.recipe, quantize.x, quantize.scales), chunks(quantize.x) {}
+      : call(quantize),
+        given(quantize.recipe, quantize.codes, quantize.scales),
+        chunks(quantize.codes) {}
 
   using Place = typename QuantizeArguments<Source, Scales>::Place;
   [[nodiscard]] __device__ __forceinline__ Place place(Index index) const {
@@ -28,12 +30,30 @@ struct ElementwiseArguments {
                                                          const Divisor& divisor) const {
     return given.is_one(at.column) && divisor.division != Division::exact;
   }
-  // Any other chunk, loaded once more: each element by its own scale, one after the other at the
-  // head of the array. A call at a kernel's end, for which no register has to wait.
+  // Any other chunk, loaded once more. A call at a kernel's end, for which no register has to wait.
   template <class Codec>
   __device__ __noinline__ void store_slowly(Place at) const {
+    store_each<Codec>(call.load(at), at);
+  }
+  // A chunk that is there already, of any scales.
+  template <class Codec>
+  __device__ __forceinline__ void store_given(const typename Source::Chunk& chunk,
+                                              const Place& at) const {
+    const Divisor divisor = call.rule.divisor_of_given(given.of(at.row, at.column));
+    if (is_quick(at, divisor)) {
+      call.template store_held<Codec>(chunk, divisor, at);
+    } else {
+      store_each<Codec>(chunk, at);
+    }
+  }
+
+ private:
+  // Each element by its own scale, one after the other at the head of the array.
+  template <class Codec>
+  __device__ __forceinline__ void store_each(const typename Source::Chunk& chunk,
+                                             const Place& at) const {
     float v[plan::kChunk];
-    Source::values(call.load(at), v);
+    Source::values(chunk, v);
 #pragma unroll 1
     for (int i = 0; i < plan::kChunk; ++i) {
       float quotient = 0.0F;
@@ -66,13 +86,13 @@ __global__ void __launch_bounds__(plan::kGivenThreads, least_given_blocks<Source
 
   // Load
   typename ElementwiseArguments<Source, Scales>::Place at[plan::kGivenChunks];
-  typename Source::Chunk chunk[plan::kGivenChunks];
+  typename Source::Raw raw[plan::kGivenChunks];
   float s[plan::kGivenChunks];
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) at[k] = a.place(first + k * kStep);
 #pragma unroll
   for (int k = 0; k < plan::kGivenChunks; ++k) {
-    chunk[k] = a.call.load(at[k]);
+    raw[k] = a.call.fetch(at[k]);
     s[k] = at[k].count > 0 ? a.given.of(at[k].row, at[k].column) : 1.0F;
   }
 
@@ -87,7 +107,7 @@ __global__ void __launch_bounds__(plan::kGivenThreads, least_given_blocks<Source
     is_quick[k] = a.is_quick(at[k], divisor);
     if (!is_quick[k]) continue;
     float v[plan::kChunk];
-    Source::values(chunk[k], v);
+    Source::values(a.call.make(raw[k], at[k]), v);
     divide_quickly(v, divisor);
     a.call.codes.template store<uint8_t>(at[k].row, at[k].column, at[k].count,
                                          Codec::encode(v, a.call.nan_xor));

@@ -26,10 +26,13 @@ __global__ void __launch_bounds__(plan::kGroupsThreads,
     return typename Arguments::Place{unit.row, column, unit.end - column};
   };
 
-  // Load
+  // Load and make
+  typename Source::Raw raw[kChunks];
+#pragma unroll
+  for (int k = 0; k < kChunks; ++k) raw[k] = call.fetch(place(k));
   typename Source::Chunk chunk[kChunks];
 #pragma unroll
-  for (int k = 0; k < kChunks; ++k) chunk[k] = call.load(place(k));
+  for (int k = 0; k < kChunks; ++k) chunk[k] = call.make(raw[k], place(k));
 
   // Reduce
   typename Source::Amax amax;

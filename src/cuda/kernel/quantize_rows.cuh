@@ -36,10 +36,13 @@ __global__ void __launch_bounds__(
 
   typename Source::Amax amax;
   if constexpr (kChunks > 0) {
-    // Load
+    // Load and make
+    typename Source::Raw raw[kChunks];
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) raw[k] = call.fetch(place(k));
     typename Source::Chunk chunk[kChunks];
 #pragma unroll
-    for (int k = 0; k < kChunks; ++k) chunk[k] = call.load(place(k));
+    for (int k = 0; k < kChunks; ++k) chunk[k] = call.make(raw[k], place(k));
 
       // Reduce and scale
 #pragma unroll

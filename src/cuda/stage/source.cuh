@@ -1,9 +1,11 @@
-// Where the elements of a row come from. A source loads a chunk of a row as it lies, raises an amax
-// by it, and gives its elements in fp32. docs/adding_a_source.md says how to add one.
+// Where the elements of a row come from. A source fetches what a chunk is made of, makes the chunk,
+// raises an amax by it, and gives its elements in fp32. Asking again for a chunk gives the same.
+// docs/adding_a_source.md says how to add one.
 #pragma once
 
 #include "cuda/device/words.cuh"
 #include "cuda/stage/access.cuh"
+#include "cuda/stage/chunk.cuh"
 #include "cuda/stage/codec.cuh"
 #include "numerics/fp8.hpp"
 #include "plan/divider.hpp"
@@ -12,87 +14,31 @@
 
 namespace rowscale::cuda {
 
-// A chunk of fp32 elements.
-struct FloatChunk {
-  float v[plan::kChunk];
-};
-
-// The amax of fp32 elements; NaN does not raise it.
-struct FloatAmax {
-  float amax = 0.0F;
-  __device__ __forceinline__ void raise(const FloatChunk& chunk) {
-#pragma unroll
-    for (float v : chunk.v) amax = fmaxf(amax, fabsf(v));
-  }
-  __device__ __forceinline__ float value() const {
-    return amax;
-  }
-};
-
-// The same of 16-bit elements, two at a time and without conversion.
-template <class T>
-struct PairAmax {
-  uint32_t amax = 0;
-  __device__ __forceinline__ void raise(const Words<16>& chunk) {
-    constexpr uint32_t kMagnitudes = 0x7FFF7FFFU;
-    const uint32_t a = Pair<T>::max(chunk.w[0] & kMagnitudes, chunk.w[1] & kMagnitudes);
-    const uint32_t b = Pair<T>::max(chunk.w[2] & kMagnitudes, chunk.w[3] & kMagnitudes);
-    amax = Pair<T>::max(amax, Pair<T>::max(a, b));
-  }
-  __device__ __forceinline__ float value() const {
-    // Both halves NaN leave one NaN, which fmaxf drops.
-    return fmaxf(fmaxf(Pair<T>::low(amax), 0.0F), Pair<T>::high(amax));
-  }
-};
-
 // A tensor as it is. T is float, numerics::Fp16 or numerics::Bf16.
 template <class T, class Access>
 class Plain {
  public:
   using Rows = Access;
   using Index = typename Access::Index;
-  using Chunk = Words<16>;
-  using Amax = PairAmax<T>;
-  static constexpr bool kHasShortWays = true;
+  using Chunk = typename Held<T>::Chunk;
+  using Amax = typename Held<T>::Amax;
+  using Raw = Chunk;
+  static constexpr plan::SourceKind kKind = plan::SourceKind::plain;
+  static constexpr int kInputBytes = sizeof(T);
+  // Of a multiprocessor, beyond which more registers a thread are worth more.
+  static constexpr int kMostThreads = 2048;
 
   Plain(const plan::Source& source, plan::GpuLoads loads) : x_(plan::RowView(source.x), loads) {}
 
-  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
-    return x_.template load<T>(row, column, count);
+  __device__ __forceinline__ Raw fetch(Index row, Index column, Index count) const {
+    return Held<T>::of_memory(x_.template load<T>(row, column, count));
+  }
+  __device__ __forceinline__ Chunk make(const Raw& raw, Index /*row*/, Index /*column*/,
+                                        Index /*count*/) const {
+    return raw;
   }
   static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      v[2 * i] = Pair<T>::low(chunk.w[i]);
-      v[2 * i + 1] = Pair<T>::high(chunk.w[i]);
-    }
-  }
-
- private:
-  Access x_;
-};
-
-template <class Access>
-class Plain<float, Access> {
- public:
-  using Rows = Access;
-  using Index = typename Access::Index;
-  using Chunk = FloatChunk;
-  using Amax = FloatAmax;
-  static constexpr bool kHasShortWays = true;
-
-  Plain(const plan::Source& source, plan::GpuLoads loads) : x_(plan::RowView(source.x), loads) {}
-
-  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
-    const Words<32> words = x_.template load<float>(row, column, count);
-    Chunk chunk;
-#pragma unroll
-    for (int i = 0; i < plan::kChunk; ++i) chunk.v[i] = numerics::from_bits(words.w[i]);
-    return chunk;
-  }
-  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
-#pragma unroll
-    for (int i = 0; i < plan::kChunk; ++i) v[i] = chunk.v[i];
+    Held<T>::values(chunk, v);
   }
 
  private:
@@ -145,13 +91,16 @@ class Dequantized {
   using Index = typename Access::Index;
   using Chunk = FloatChunk;
   using Amax = FloatAmax;
-  static constexpr bool kHasShortWays = false;
+  using Raw = Chunk;
+  static constexpr plan::SourceKind kKind = plan::SourceKind::dequantized;
+  static constexpr int kInputBytes = 1;
+  static constexpr int kMostThreads = 2048;
 
   Dequantized(const plan::Source& source, plan::GpuLoads loads)
       : codes_(plan::RowView(source.x), loads),
         scales_(source.recipe, plan::RowView(source.x), source.scales.data) {}
 
-  __device__ __forceinline__ Chunk load(Index row, Index column, Index count) const {
+  __device__ __forceinline__ Raw fetch(Index row, Index column, Index count) const {
     Chunk chunk = {};
     if (count <= 0) return chunk;
     Codec<F>::decode(codes_.template load<uint8_t>(row, column, count), chunk.v);
@@ -161,9 +110,12 @@ class Dequantized {
     if (count < plan::kChunk || !scales_.is_one(column)) return load_in_turn(row, column, count);
     return chunk;
   }
+  __device__ __forceinline__ Chunk make(const Raw& raw, Index /*row*/, Index /*column*/,
+                                        Index /*count*/) const {
+    return raw;
+  }
   static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
-#pragma unroll
-    for (int i = 0; i < plan::kChunk; ++i) v[i] = chunk.v[i];
+    Held<float>::values(chunk, v);
   }
 
  private:

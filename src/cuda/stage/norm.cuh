@@ -1,0 +1,150 @@
+// Rows that RMSNorm makes. A norm needs its whole row before it makes an element, so its kernels
+// (kernel/norm_*.cuh) ask for what other sources do not have: the summands of a row, and elements
+// for a factor.
+#pragma once
+
+#include "cuda/device/words.cuh"
+#include "cuda/stage/access.cuh"
+#include "cuda/stage/chunk.cuh"
+#include "numerics/rms_norm.hpp"
+#include "plan/source.hpp"
+
+namespace rowscale::cuda {
+
+// The tensors of a norm. z is x, or r(x + residual), which replaces the residual.
+template <class T, class Access>
+class NormRows {
+ public:
+  using Rows = Access;
+  using Index = typename Access::Index;
+  using Chunk = typename Held<T>::Chunk;
+  using Amax = typename Held<T>::Amax;
+  using Raw = Chunk;
+  static constexpr plan::SourceKind kKind = plan::SourceKind::rms_norm;
+  static constexpr int kMostThreads = 1024;
+
+  NormRows(const plan::Source& source, plan::GpuLoads loads)
+      : x_(plan::RowView(source.x), loads),
+        residual_(view_of(source.norm.residual), loads),
+        row_out_(view_of(source.row_out), loads),
+        weight_(static_cast<const std::byte*>(source.norm.weight.data)),
+        weight_dtype_(source.norm.weight.dtype),
+        hidden_(source.x.columns()),
+        eps_(source.norm.eps),
+        form_(source.norm.form),
+        has_residual_(source.norm.residual.data != nullptr),
+        is_kept_(source.row_out.data != nullptr) {}
+
+  [[nodiscard]] __device__ __forceinline__ bool has_residual() const { return has_residual_; }
+  [[nodiscard]] __device__ __forceinline__ bool is_kept() const { return is_kept_; }
+  [[nodiscard]] __device__ __forceinline__ NormForm form() const { return form_; }
+
+  [[nodiscard]] __device__ __forceinline__ Chunk x(Index row, Index column, Index count) const {
+    return Held<T>::of_memory(x_.template load<T>(row, column, count));
+  }
+  [[nodiscard]] __device__ __forceinline__ Chunk residual(Index row, Index column,
+                                                          Index count) const {
+    return Held<T>::of_memory(residual_.template load<T>(row, column, count));
+  }
+  __device__ __forceinline__ void store_residual(Index row, Index column, Index count,
+                                                 const Chunk& z) const {
+    residual_.template store<T>(row, column, count, Held<T>::to_memory(z));
+  }
+  __device__ __forceinline__ void keep(Index row, Index column, Index count,
+                                       const Chunk& chunk) const {
+    row_out_.template store<T>(row, column, count, Held<T>::to_memory(chunk));
+  }
+  // r(x + residual).
+  static __device__ __forceinline__ Chunk sum(const Chunk& x, const Chunk& residual) {
+    Chunk z;
+    if constexpr (sizeof(T) == 2) {
+#pragma unroll
+      for (int i = 0; i < plan::kChunk / 2; ++i) z.w[i] = Pair<T>::add(x.w[i], residual.w[i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < plan::kChunk; ++i) {
+        z.v[i] = numerics::canonical(numerics::add(x.v[i], residual.v[i]));
+      }
+    }
+    return z;
+  }
+
+  // What z is multiplied by.
+  [[nodiscard]] __device__ __forceinline__ float factor(float sum_of_squares) const {
+    return numerics::rms_factor(sum_of_squares, hidden_, eps_);
+  }
+
+  // 8 weights in the dtype of x, at a column that is a multiple of 8 and an aligned address. An
+  // ordinary load: the compiler may have several of them in flight.
+  [[nodiscard]] __device__ __forceinline__ Words<16> weight_words(Index column) const {
+    const uint4 v = *reinterpret_cast<const uint4*>(weight_ + int64_t{column} * sizeof(T));
+    return {{v.x, v.y, v.z, v.w}};
+  }
+  // A weight of any dtype at any address.
+  [[nodiscard]] __device__ __forceinline__ float weight(Index column) const {
+    switch (weight_dtype_) {
+      case DType::f32:
+        return plan::load_as<float>(weight_ + int64_t{column} * 4);
+      case DType::f16:
+        return numerics::to_f32(
+            numerics::Fp16{plan::load_as<uint16_t>(weight_ + int64_t{column} * 2)});
+      default:
+        return numerics::to_f32(
+            numerics::Bf16{plan::load_as<uint16_t>(weight_ + int64_t{column} * 2)});
+    }
+  }
+
+  // Of 16-bit elements and weights. The product of two of them, rounded once, is that of fp32
+  // rounded again: it is exact in fp32, or less than half the smallest bf16.
+  static __device__ __forceinline__ Chunk standard(const Chunk& z, float factor,
+                                                   const Words<16>& weight) {
+    float v[plan::kChunk];
+    Held<T>::values(z, v);
+#pragma unroll
+    for (float& value : v) value = numerics::mul(value, factor);
+    Chunk chunk = Held<T>::round(v);
+#pragma unroll
+    for (int i = 0; i < plan::kChunk / 2; ++i) {
+      chunk.w[i] = Pair<T>::mul(chunk.w[i], weight.w[i]);
+    }
+    return chunk;
+  }
+  static __device__ __forceinline__ Chunk gemma(const Chunk& z, float factor,
+                                                const Words<16>& weight) {
+    float v[plan::kChunk];
+    float w[plan::kChunk];
+    Held<T>::values(z, v);
+    Held<T>::values(weight, w);
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) v[i] = numerics::normed_gemma(v[i], factor, w[i]);
+    return Held<T>::round(v);
+  }
+  // One element, before its last rounding, of any weight.
+  [[nodiscard]] __device__ __forceinline__ float element(float z, float factor,
+                                                         float weight) const {
+    return form_ == NormForm::gemma ? numerics::normed_gemma(z, factor, weight)
+                                    : numerics::normed<T>(z, factor, weight);
+  }
+
+  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
+    Held<T>::values(chunk, v);
+  }
+
+ private:
+  static plan::RowView view_of(const TensorView& tensor) {
+    return tensor.data == nullptr ? plan::RowView() : plan::RowView(tensor);
+  }
+
+  Access x_;
+  Access residual_;
+  Access row_out_;
+  const std::byte* weight_;
+  DType weight_dtype_;
+  int64_t hidden_;
+  float eps_;
+  NormForm form_;
+  bool has_residual_;
+  bool is_kept_;
+};
+
+}  // namespace rowscale::cuda
