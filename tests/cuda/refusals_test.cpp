@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "plan/gpu_plan.hpp"
 #include "tests/cuda/support/calls.hpp"
 #include "tests/cuda/support/cases.hpp"
+#include "tests/cuda/support/refusal_test.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/recipes.hpp"
 
@@ -45,12 +45,11 @@ struct GoodCall {
 constexpr Status (GoodCall::*kCalls[])() const = {&GoodCall::quantize, &GoodCall::dequantize,
                                                   &GoodCall::requantize, &GoodCall::relayout};
 
-class Refusals : public GpuTest {
+class Refusals : public RefusalTest {
  protected:
   void SetUp() override {
-    GpuTest::SetUp();
+    RefusalTest::SetUp();
     if (IsSkipped()) return;
-    lane_ = std::make_unique<Lane>(1 << 20);
     const TensorView rows = shape_view(DType::bf16, {kRows, kColumns});
     const TensorView codes = shape_view(DType::e4m3, {kRows, kColumns});
     const auto scales = [&](const char* name, const Recipe& recipe) {
@@ -76,18 +75,6 @@ class Refusals : public GpuTest {
     good_.scales_out = side_.view(scales_out);
     good_.scales_relaid = side_.view(scales_relaid);
     good_.exec = side_.exec;
-  }
-
-  // The message holds `part`, nothing was written, nothing is left behind.
-  void expect_refused(const Status& status, StatusCode code, const std::string& part) {
-    EXPECT_EQ(to_string(status.code()), std::string(to_string(code))) << status.message();
-    EXPECT_NE(status.message().find(part), std::string::npos)
-        << "expected '" << part << "' in: " << status.message();
-    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
-    lane_->download();
-    lane_->synchronize();
-    const auto difference = lane_->difference();
-    EXPECT_FALSE(difference) << difference->text;
   }
 
   // `spoil` changes one view of the call; each operator that has it refuses.
@@ -121,7 +108,6 @@ class Refusals : public GpuTest {
     };
   }
 
-  std::unique_ptr<Lane> lane_;
   Side side_;
   Slot counts_;
   GoodCall good_;

@@ -8,39 +8,12 @@
 
 #include "tests/cuda/support/calls.hpp"
 #include "tests/cuda/support/cases.hpp"
+#include "tests/cuda/support/graph.hpp"
 #include "tests/support/calls.hpp"
 #include "tests/support/recipes.hpp"
 
 namespace rowscale::test {
 namespace {
-
-// A graph of what was enqueued in a stream.
-class Graph {
- public:
-  // enqueue(): calls in `stream`. Global: in this thread no call that could wait is allowed.
-  template <class Enqueue>
-  Graph(cudaStream_t stream, Enqueue&& enqueue) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin of a capture");
-    status_ = enqueue();
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamEndCapture(stream, &graph), "end of a capture");
-    const cudaError_t error = cudaGraphInstantiate(&exec_, graph, 0);
-    cudaGraphDestroy(graph);
-    check_cuda(error, "cudaGraphInstantiate");
-  }
-  ~Graph() { cudaGraphExecDestroy(exec_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-
-  [[nodiscard]] const Status& status() const { return status_; }
-  void launch(cudaStream_t stream) const {
-    check_cuda(cudaGraphLaunch(exec_, stream), "cudaGraphLaunch");
-  }
-
- private:
-  cudaGraphExec_t exec_ = nullptr;
-  Status status_;
-};
 
 // x -> codes -> y -> codes of another recipe -> codes of a third, in place -> scales in another
 // layout: every operator, each reading what the one before it wrote.

@@ -8,23 +8,11 @@
 
 #include "plan/gpu_plan.hpp"
 #include "rowscale/rowscale.hpp"
+#include "tests/cuda/support/call_parts.hpp"
 #include "tests/cuda/support/data.hpp"
 #include "tests/cuda/support/lane.hpp"
 
 namespace rowscale::test {
-
-using Shape = std::vector<int64_t>;
-
-// Contiguous, or with strides; no data.
-TensorView shape_view(DType dtype, const Shape& shape);
-TensorView shape_view(DType dtype, const Shape& shape, const Shape& strides);
-
-// Bytes that a view without data takes, and where in them its first element lies.
-struct Extent {
-  int64_t bytes = 0;
-  int64_t offset = 0;
-};
-Extent extent_of(const TensorView& view);
 
 // Bytes by which the memory of an argument lies behind an alignment of 256.
 struct Shifts {

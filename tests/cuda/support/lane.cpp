@@ -222,6 +222,32 @@ std::optional<Difference> Lane::compare(const Exec& exec, size_t workspace_bytes
   return difference();
 }
 
+Status Lane::run_on_gpu(const Side& side, const Call& call) {
+  upload();
+  Status status = call(side);
+  check_cuda(cudaPeekAtLastError(), "an error left by the call");
+  download();
+  synchronize();
+  return status;
+}
+
+std::optional<Difference> Lane::compare_on_gpu(const Exec& exec, const Call& call,
+                                               const Call& expected) {
+  const Side gpu = gpu_side(exec, 0);
+  const Status wanted = run_on_gpu(gpu, expected);
+  const std::vector<std::byte> image(got_.data(), got_.data() + end_);
+  const Status got = run_on_gpu(gpu, call);
+  if (!got.ok() || !wanted.ok()) {
+    return Difference{
+        fmt::format("status: {} ({}), of the call beside it: {} ({})", to_string(got.code()),
+                    got.message(), to_string(wanted.code()), wanted.message()),
+        {},
+        0};
+  }
+  std::copy(image.begin(), image.end(), want_.data());
+  return difference();
+}
+
 std::optional<Difference> Lane::difference() const {
   const int64_t stop = workspace_ ? workspace_->begin : end_;
   int64_t at = first_difference(got_.data(), want_.data(), 0, stop);

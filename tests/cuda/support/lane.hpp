@@ -96,6 +96,10 @@ class Lane {
   // were ok.
   std::optional<Difference> compare(const Exec& exec, size_t workspace_bytes, const Call& call);
 
+  // The same with two ways of making the call, both on the GPU.
+  std::optional<Difference> compare_on_gpu(const Exec& exec, const Call& call,
+                                           const Call& expected);
+
   // The parts of compare(), for calls that are made another way: sides, upload(), the GPU's work in
   // stream(), download(), the CPU's work, a synchronization, difference().
   [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
@@ -114,6 +118,8 @@ class Lane {
 
  private:
   int64_t append(int64_t bytes, int64_t shift);
+  // Uploads, makes the call, and waits for the copy back.
+  Status run_on_gpu(const Side& side, const Call& call);
   [[nodiscard]] Difference describe(int64_t at) const;
 
   Stream stream_;

@@ -8,8 +8,8 @@ namespace rowscale::test {
 
 inline constexpr int64_t kTokens[] = {0,  1,  2,  3,   4,   5,   7,   8,    15,   16,   17,   31,
                                       33, 63, 65, 127, 128, 129, 257, 1025, 1452, 4097, 17083};
-inline constexpr int64_t kHidden[] = {1,    7,    46,   128,  129,  640,   1368, 2048,
-                                      2688, 4096, 5120, 7168, 8192, 12288, 16384};
+inline constexpr int64_t kHidden[] = {1,    7,    8,    46,   128,  129,  640,   1368,
+                                      2048, 2688, 4096, 5120, 7168, 8192, 12288, 16384};
 inline constexpr int64_t kMostSmallElements = int64_t{1} << 20;
 
 struct Matrix {
