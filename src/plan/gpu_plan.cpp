@@ -40,7 +40,8 @@ NormUnit norm_unit(const GpuProblem& p) {
 }
 
 bool fits_norm(const GpuProblem& p, NormShape shape) {
-  return ceil_div(p.columns, kChunk) <= int64_t{shape.threads} * shape.chunks;
+  return serves(shape, p.residual) &&
+         ceil_div(p.columns, kChunk) <= int64_t{shape.threads} * shape.chunks;
 }
 
 GpuSplit split_of(const GpuProblem& p) {
@@ -173,7 +174,7 @@ GpuPlan norm_plan(const GpuProblem& p, NormShape shape) {
   }
   plan.threads = shape.threads;
   plan.chunks = shape.chunks;
-  plan.blocks = p.rows;
+  plan.blocks = std::min(p.rows, int64_t{p.multiprocessors} * resident_blocks(shape, p.residual));
   return plan;
 }
 
@@ -186,12 +187,12 @@ GpuPlan norm_any_plan(const GpuProblem& p) {
   return plan;
 }
 
-// The fewest threads that hold a row; where there are few rows, the most.
 GpuPlan choose_norm(const GpuProblem& p) {
-  constexpr int kWide = 512;
   const bool few = p.rows <= p.multiprocessors;
   for (const NormShape& shape : kNormShapes) {
-    if (fits_norm(p, shape) && (shape.threads >= kWide) == few) return norm_plan(p, shape);
+    if (fits_norm(p, shape) && (shape.threads >= kWideNormThreads || !few)) {
+      return norm_plan(p, shape);
+    }
   }
   return norm_plan(p, kNormShapes[std::size(kNormShapes) - 1]);
 }

@@ -171,14 +171,29 @@ constexpr bool serves(RowsShape shape, GpuAccess access, SourceKind source) {
   return access == GpuAccess::vectors || shape.chunks == 4 || shape.chunks == 0;
 }
 
-// Of norms: threads of a row and the chunks of each. Narrow ones for many rows, where a barrier of
-// few warps waits least; wide ones for few rows.
+// Of norms: threads of a row and the chunks of each. Narrow ones for many rows: a block takes one
+// after the other and fetches the next while it works; the fewest threads that hold a row, with
+// fewer chunks where a residual needs registers too. Wide ones for few rows, and for long ones.
 struct NormShape {
   int threads;
   int chunks;
 };
-inline constexpr NormShape kNormShapes[] = {{32, 8},  {64, 8},  {128, 8},
-                                            {256, 8}, {512, 2}, {1024, 2}};
+inline constexpr NormShape kNormShapes[] = {{32, 4},  {64, 4},  {128, 4}, {160, 4},  {256, 2},
+                                            {320, 2}, {256, 4}, {512, 1}, {1024, 1}, {1024, 2}};
+inline constexpr int kWideNormThreads = 512;
+constexpr bool serves(NormShape shape, NormResidual residual) {
+  const bool is_for_plain = shape.threads == 128 || shape.threads == 160;
+  const bool is_for_residual = shape.chunks == 2 && shape.threads < kWideNormThreads;
+  return residual == NormResidual::none ? !is_for_residual : !is_for_plain;
+}
+// Blocks that a multiprocessor should have room for: what a thread holds of its row, of the next
+// one and of the weights leaves registers for so many.
+constexpr int resident_blocks(NormShape shape, NormResidual residual) {
+  const int held = shape.chunks * (residual == NormResidual::none ? 3 : 4);
+  const int threads = held <= 4 ? 1024 : (held <= 8 ? 896 : (held <= 12 ? 768 : 640));
+  const int blocks = threads / shape.threads;
+  return blocks < 1 ? 1 : (blocks > 32 ? 32 : blocks);
+}
 inline constexpr int kNormGroup = 128;
 inline constexpr int kNormAnyThreads = 256;
 

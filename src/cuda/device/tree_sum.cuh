@@ -17,80 +17,55 @@ __device__ __forceinline__ float sum_of_squares(const float (&z)[plan::kChunk]) 
   return sum;
 }
 
-// Shared memory of one tree_sum; what it holds is used once.
-template <int kThreads, int kChunks>
-struct TreeScratch {
-  static constexpr bool kIsWide = kThreads > numerics::kTreeLanes;
-  static constexpr int kLanes = kIsWide ? numerics::kTreeLanes : kThreads;
-  float chunks[kIsWide ? kThreads * kChunks : 1];
-  float lanes[kLanes > 32 ? kLanes : 1];
-};
-
-// values[0 .. kCount) -> their sum, halves onto halves.
+// By one warp: the sum of a row whose chunks' sums are chunks[0 .. kCount), 0 where there is none.
+// Every lane gets it.
 template <int kCount>
-__device__ __forceinline__ float fold(float (&values)[kCount]) {
+__device__ __forceinline__ float tree_sum_of_warp(const float* chunks) {
+  constexpr int kPerThread = numerics::kTreeLanes / 32;  // lanes of the tree
+  float lanes[kPerThread];
 #pragma unroll
-  for (int width = kCount / 2; width > 0; width /= 2) {
+  for (int i = 0; i < kPerThread; ++i) {
+    lanes[i] = 0.0F;
 #pragma unroll
-    for (int i = 0; i < width; ++i) values[i] = numerics::add(values[i], values[i + width]);
+    for (int j = 32 * i; j < kCount; j += numerics::kTreeLanes) {
+      const float sum = chunks[j + static_cast<int>(threadIdx.x % 32)];
+      lanes[i] = j == 32 * i ? sum : numerics::add(lanes[i], sum);
+    }
   }
-  return values[0];
-}
-
-// Of the 32 lanes of a warp; every one of them gets it, because a sum of two does not depend on
-// their order.
-__device__ __forceinline__ float fold_warp(float value) {
+  // Lane by lane: 128, 64 and 32 apart, in this thread; 16 and less, in others. A sum of two does
+  // not depend on their order, so that all lanes of the warp come to the same.
+#pragma unroll
+  for (int width = kPerThread / 2; width > 0; width /= 2) {
+#pragma unroll
+    for (int i = 0; i < width; ++i) lanes[i] = numerics::add(lanes[i], lanes[i + width]);
+  }
 #pragma unroll
   for (int width = 16; width > 0; width /= 2) {
-    value = numerics::add(value, __shfl_xor_sync(0xFFFFFFFFU, value, width));
+    lanes[0] = numerics::add(lanes[0], __shfl_xor_sync(0xFFFFFFFFU, lanes[0], width));
   }
-  return value;
+  return lanes[0];
 }
 
-// The last steps: of kLanes lanes in shared memory.
-template <int kLanes>
-__device__ __forceinline__ float fold_block(const float* lanes) {
-  float values[kLanes / 32];
-#pragma unroll
-  for (int i = 0; i < kLanes / 32; ++i) values[i] = lanes[threadIdx.x % 32 + 32 * i];
-  return fold_warp(fold(values));
-}
+// Shared memory of a row's factor.
+template <int kCount>
+struct FactorScratch {
+  static_assert(kCount % 32 == 0);
+  float chunks[kCount];
+  float factor;
+};
 
-// `chunk[k]` is the sum of chunk threadIdx.x + k * kThreads of the row, 0 where there is none. A
-// block of kThreads threads; every one of them gets the row's sum.
-template <int kThreads, int kChunks>
-__device__ __forceinline__ float tree_sum(const float (&chunk)[kChunks],
-                                          TreeScratch<kThreads, kChunks>& scratch) {
-  constexpr int kTreeLanes = numerics::kTreeLanes;
-  float lane = 0.0F;
-  if constexpr (kThreads <= kTreeLanes) {
-    // A thread has the lanes threadIdx.x + m * kThreads.
-    constexpr int kLanes = kTreeLanes / kThreads;
-    float lanes[kLanes];
-#pragma unroll
-    for (int m = 0; m < kLanes; ++m) lanes[m] = m < kChunks ? chunk[m] : 0.0F;
-#pragma unroll
-    for (int k = kLanes; k < kChunks; ++k) {
-      lanes[k % kLanes] = numerics::add(lanes[k % kLanes], chunk[k]);
-    }
-    lane = fold(lanes);
-    if constexpr (kThreads == 32) return fold_warp(lane);
-    scratch.lanes[threadIdx.x] = lane;
-  } else {
-    // A lane has the chunks of several threads.
-#pragma unroll
-    for (int k = 0; k < kChunks; ++k) scratch.chunks[threadIdx.x + k * kThreads] = chunk[k];
-    __syncthreads();
-    if (threadIdx.x < kTreeLanes) {
-#pragma unroll
-      for (int j = 0; j < kThreads * kChunks / kTreeLanes; ++j) {
-        lane = numerics::add(lane, scratch.chunks[threadIdx.x + j * kTreeLanes]);
-      }
-      scratch.lanes[threadIdx.x] = lane;
-    }
+// What becomes of the row's sum, by its first warp, for all threads of the block, which have stored
+// the sums of its chunks in scratch.chunks.
+template <int kCount, class FactorOf>
+__device__ __forceinline__ float factor_of_block(FactorScratch<kCount>& scratch,
+                                                 const FactorOf& factor_of) {
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const float factor = factor_of(tree_sum_of_warp<kCount>(scratch.chunks));
+    if (threadIdx.x == 0) scratch.factor = factor;
   }
   __syncthreads();
-  return fold_block<TreeScratch<kThreads, kChunks>::kLanes>(scratch.lanes);
+  return scratch.factor;
 }
 
 }  // namespace rowscale::cuda

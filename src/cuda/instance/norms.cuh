@@ -41,6 +41,11 @@ class NormInstances {
   template <class Scales, plan::NormUnit kUnit, plan::NormResidual kResidual,
             plan::NormShape kShape>
   void add_shape() {
+    if constexpr (plan::serves(kShape, kResidual)) add_kernel<Scales, kUnit, kResidual, kShape>();
+  }
+  template <class Scales, plan::NormUnit kUnit, plan::NormResidual kResidual,
+            plan::NormShape kShape>
+  void add_kernel() {
     KernelKey key;
     key.source = plan::SourceKind::rms_norm;
     key.input = input_;

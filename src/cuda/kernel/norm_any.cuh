@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(plan::kNormAnyThreads)
   using Source = NormRows<T, Access>;
   using Index = typename Access::Index;
   constexpr int kThreads = plan::kNormAnyThreads;
-  __shared__ TreeScratch<kThreads, 1> tree;
+  __shared__ FactorScratch<kThreads> shared;
   __shared__ float scratch[32];
   const auto& call = arguments.a.call;
   begin_kernel();
@@ -83,12 +83,14 @@ __global__ void __launch_bounds__(plan::kNormAnyThreads)
   const auto thread = thread_index<Index>();
 
   // Norm
-  float sum[1] = {0.0F};
+  float lane = 0.0F;  // of the tree
   for (Index column = thread * plan::kChunk; column < call.columns;
        column += kThreads * plan::kChunk) {
-    sum[0] = numerics::add(sum[0], row.add_up(column, call.columns - column));
+    lane = numerics::add(lane, row.add_up(column, call.columns - column));
   }
-  row.set_factor(call.source.factor(tree_sum<kThreads>(sum, tree)));
+  static_assert(kThreads == numerics::kTreeLanes);
+  shared.chunks[thread] = lane;
+  row.set_factor(factor_of_block(shared, [&](float sum) { return call.source.factor(sum); }));
 
   if (arguments.scales != NormScales::dynamic) {
     for (Index column = thread * plan::kChunk; column < call.columns;

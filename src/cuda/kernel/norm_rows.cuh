@@ -1,4 +1,5 @@
-// RMSNorm of rows that stay in registers: a block of kThreads threads for one, kChunks chunks each.
+// RMSNorm of rows that stay in registers: a block of kThreads threads for a row at a time, kChunks
+// chunks each. While a row is normed, the next one of the block is on its way.
 #pragma once
 
 #include "cuda/device/tree_sum.cuh"
@@ -9,143 +10,192 @@ namespace rowscale::cuda {
 
 template <class Source, class Scales, class Codec, plan::NormUnit kUnit,
           plan::NormResidual kResidual, int kThreads, int kChunks>
-struct NormRow {
+class NormBlock {
+ public:
   using Arguments = QuantizeArguments<Source, Scales>;
-  using Chunk = typename Source::Chunk;
-  static constexpr int kStep = kThreads * plan::kChunk;
-  static constexpr int kGroupLanes = plan::kNormGroup / plan::kChunk;
 
   struct Shared {
-    TreeScratch<kThreads, kChunks> tree;
+    FactorScratch<kThreads * kChunks> factor;
     float amax[32];
   };
 
-  // All of one row.
-  static __device__ __forceinline__ void run(const Arguments& call, int32_t row, Shared& shared) {
-    const int32_t first = static_cast<int32_t>(threadIdx.x) * plan::kChunk;
-    // Chunks beyond the row take no time where no thread has one.
-    const auto is_there = [&](int k) { return k == 0 || k * kStep < call.columns; };
-    const auto place = [&](int k) {
-      const int32_t column = first + k * kStep;
-      return typename Arguments::Place{row, column, call.columns - column};
-    };
-
-    // Load
-    Chunk chunk[kChunks];
-    load(call, is_there, place, chunk);
-
-    // Norm
-    float sums[kChunks];
+  __device__ __forceinline__ NormBlock(const Arguments& call, Shared& shared)
+      : call_(call), shared_(shared), first_(first_chunk()) {
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
-      sums[k] = 0.0F;
-      if (!is_there(k)) continue;
-      float z[plan::kChunk];
-      Source::values(chunk[k], z);
-      sums[k] = sum_of_squares(z);
+      exists_[k] = (first_ + ahead(k)) * plan::kChunk < call.columns;
+      // Beyond the row lie zeros, which stay 0 or become NaN and raise no amax by any weight.
+      weight_[k] = call.source.weight_words(exists_[k] ? (first_ + ahead(k)) * plan::kChunk : 0);
     }
-    const float factor = call.source.factor(tree_sum<kThreads>(sums, shared.tree));
-    norm(call, is_there, place, factor, chunk);
+  }
 
-    // Scale, encode and store
-    if constexpr (kUnit == plan::NormUnit::row) {
-      typename Source::Amax amax;
+  // The rows first, first + step, ... of the call.
+  __device__ __forceinline__ void run(int32_t first, int32_t step, int32_t rows) {
+    fetch(first);
+    for (int32_t row = first; row < rows; row += step) {
+      // Sum
+      add_residual(row);
+      Chunk chunk[kChunks];
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) chunk[k] = fetched_[k];
+      if (row + step < rows) fetch(row + step);
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) amax.raise(chunk[k]);
-      }
-      const Divisor divisor = call.rule.divisor(max_of_block(amax.value(), shared.amax));
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) call.template store_held<Codec>(chunk[k], divisor, place(k));
-      }
-      if (threadIdx.x == 0) call.store_held_scale(divisor, {0, row, 0, true});
-    } else if constexpr (kUnit == plan::NormUnit::group) {
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        if (!is_there(k)) continue;
-        typename Source::Amax amax;
-        amax.raise(chunk[k]);
-        const Divisor divisor = call.rule.divisor(max_of_lanes<kGroupLanes>(amax.value()));
-        const auto at = place(k);
-        call.template store_held<Codec>(chunk[k], divisor, at);
-        if (threadIdx.x % kGroupLanes == 0 && at.count > 0) {
-          call.store_held_scale(divisor, {0, row, at.column / plan::kNormGroup, true});
+        float sum = 0.0F;
+        if (is_there(k)) {
+          float z[plan::kChunk];
+          Source::values(chunk[k], z);
+          sum = sum_of_squares(z);
         }
+        shared_.factor.chunks[first_ + ahead(k)] = sum;
       }
-    } else if constexpr (kUnit == plan::NormUnit::given) {
-      const Divisor divisor = call.rule.divisor_of_given(call.scales.load(0, 0, 0));
+      const float factor =
+          factor_of_block(shared_.factor, [&](float sum) { return call_.source.factor(sum); });
+
+      // Norm
+      norm(factor, chunk);
+      if (call_.source.is_kept()) keep(row, chunk);
+
+      // Scale, encode and store
+      if constexpr (kUnit == plan::NormUnit::row) {
+        store_row(row, chunk);
+      } else if constexpr (kUnit == plan::NormUnit::group) {
 #pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) call.template store_held<Codec>(chunk[k], divisor, place(k));
+        for (int k = 0; k < kChunks; k += kBeside) store_group(row, k, chunk);
+      } else if constexpr (kUnit == plan::NormUnit::given) {
+        const Divisor divisor = call_.rule.divisor_of_given(call_.scales.load(0, 0, 0));
+#pragma unroll
+        for (int k = 0; k < kChunks; ++k) store(row, k, chunk[k], divisor);
       }
     }
   }
 
  private:
-  template <class IsThere, class PlaceOf>
-  static __device__ __forceinline__ void load(const Arguments& call, const IsThere& is_there,
-                                              const PlaceOf& place, Chunk (&z)[kChunks]) {
+  using Chunk = typename Source::Chunk;
+  // A thread has one chunk of a group, or two: what is done once a group is then done by half as
+  // many threads.
+  static constexpr int kBeside = kChunks == 1 ? 1 : 2;
+  static constexpr int kGroupLanes = plan::kNormGroup / plan::kChunk / kBeside;
+  static constexpr int kChunkBytes = sizeof(Chunk);
+  static_assert(kChunks % kBeside == 0 && kChunkBytes == 16);
+
+  // Of the row: this thread's first chunk, and how far the k-th one lies ahead of it.
+  static __device__ __forceinline__ int32_t first_chunk() {
+    const auto thread = static_cast<int32_t>(threadIdx.x);
+    return thread / kGroupLanes * (kGroupLanes * kBeside) + thread % kGroupLanes;
+  }
+  static constexpr __device__ int ahead(int k) {
+    return k % kBeside * kGroupLanes + k / kBeside * (kThreads * kBeside);
+  }
+  // Whether a thread of the warp has a k-th chunk: warps without one take no time.
+  __device__ __forceinline__ bool is_there(int k) const {
+    const auto warp = static_cast<int32_t>(threadIdx.x / 32 * 32);
+    return (warp + k / kBeside * kThreads) * (kBeside * plan::kChunk) < call_.columns;
+  }
+  __device__ __forceinline__ std::byte* at(std::byte* row) const {
+    return row + static_cast<uint32_t>(first_ * kChunkBytes);
+  }
+
+  // Into fetched_ and residual_.
+  __device__ __forceinline__ void fetch(int32_t row) {
+    const std::byte* const x = at(call_.source.x_rows().begin(row));
 #pragma unroll
     for (int k = 0; k < kChunks; ++k) {
-      const auto at = place(k);
-      if (is_there(k)) z[k] = call.source.x(at.row, at.column, at.count);
+      fetched_[k] =
+          load_words<kChunkBytes>(x + ahead(k) * kChunkBytes, exists_[k], plan::GpuLoads::cached);
     }
     if constexpr (kResidual == plan::NormResidual::added) {
-      Chunk residual[kChunks];
+      const std::byte* const residual = at(call_.source.residual_rows().begin(row));
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
-        const auto at = place(k);
-        if (is_there(k)) residual[k] = call.source.residual(at.row, at.column, at.count);
+        residual_[k] = load_words<kChunkBytes>(residual + ahead(k) * kChunkBytes, exists_[k],
+                                               plan::GpuLoads::cached);
       }
+    }
+  }
+  __device__ __forceinline__ void add_residual(int32_t row) {
+    if constexpr (kResidual == plan::NormResidual::added) {
+      std::byte* const residual = at(call_.source.residual_rows().begin(row));
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
-        const auto at = place(k);
-        if (!is_there(k)) continue;
-        z[k] = Source::sum(z[k], residual[k]);
-        call.source.store_residual(at.row, at.column, at.count, z[k]);
+        fetched_[k] = Source::sum(fetched_[k], residual_[k]);
+        if (exists_[k]) store_words(residual + ahead(k) * kChunkBytes, fetched_[k]);
       }
     }
   }
 
-  template <class IsThere, class PlaceOf>
-  static __device__ __forceinline__ void norm(const Arguments& call, const IsThere& is_there,
-                                              const PlaceOf& place, float factor,
-                                              Chunk (&chunk)[kChunks]) {
-    const auto weight = [&](int k) {
-      const auto at = place(k);
-      // Beyond the row lie zeros, which stay 0 or become NaN and raise no amax by any weight.
-      return call.source.weight_words(at.count > 0 ? at.column : 0);
-    };
-    if (call.source.form() == NormForm::standard) {
+  __device__ __forceinline__ void norm(float factor, Chunk (&chunk)[kChunks]) const {
+    if (call_.source.form() == NormForm::standard) {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) chunk[k] = Source::standard(chunk[k], factor, weight(k));
+        if (is_there(k)) chunk[k] = Source::standard(chunk[k], factor, weight_[k]);
       }
     } else {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) chunk[k] = Source::gemma(chunk[k], factor, weight(k));
-      }
-    }
-    if (call.source.is_kept()) {
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        const auto at = place(k);
-        if (is_there(k)) call.source.keep(at.row, at.column, at.count, chunk[k]);
+        if (is_there(k)) chunk[k] = Source::gemma(chunk[k], factor, weight_[k]);
       }
     }
   }
+  __device__ __forceinline__ void keep(int32_t row, const Chunk (&chunk)[kChunks]) const {
+    std::byte* const out = at(call_.source.rows_out().begin(row));
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      if (exists_[k]) store_words(out + ahead(k) * kChunkBytes, chunk[k]);
+    }
+  }
+
+  __device__ __forceinline__ void store_row(int32_t row, const Chunk (&chunk)[kChunks]) const {
+    typename Source::Amax amax;
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) {
+      if (is_there(k)) amax.raise(chunk[k]);
+    }
+    const Divisor divisor = call_.rule.divisor(max_of_block(amax.value(), shared_.amax));
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) store(row, k, chunk[k], divisor);
+    if (threadIdx.x == 0) call_.store_held_scale(divisor, {0, row, 0, true});
+  }
+  // The chunks k and what lies beside it.
+  __device__ __forceinline__ void store_group(int32_t row, int k,
+                                              const Chunk (&chunk)[kChunks]) const {
+    if (!is_there(k)) return;
+    typename Source::Amax amax;
+#pragma unroll
+    for (int i = k; i < k + kBeside; ++i) amax.raise(chunk[i]);
+    const Divisor divisor = call_.rule.divisor(max_of_lanes<kGroupLanes>(amax.value()));
+#pragma unroll
+    for (int i = k; i < k + kBeside; ++i) store(row, i, chunk[i], divisor);
+    if (threadIdx.x % kGroupLanes == 0 && exists_[k]) {
+      constexpr int kGroupChunks = plan::kNormGroup / plan::kChunk;
+      call_.store_held_scale(divisor, {0, row, (first_ + ahead(k)) / kGroupChunks, true});
+    }
+  }
+  __device__ __forceinline__ void store(int32_t row, int k, const Chunk& chunk,
+                                        const Divisor& divisor) const {
+    if (!is_there(k)) return;
+    const int32_t column = (first_ + ahead(k)) * plan::kChunk;
+    call_.template store_held<Codec>(chunk, divisor, {row, column, call_.columns - column});
+  }
+
+  const Arguments& call_;
+  Shared& shared_;
+  int32_t first_;
+  bool exists_[kChunks];
+  Words<kChunkBytes> weight_[kChunks];
+  Chunk fetched_[kChunks];
+  Chunk residual_[kResidual == plan::NormResidual::added ? kChunks : 1];
 };
 
 template <class Source, class Scales, class Codec, plan::NormUnit kUnit,
           plan::NormResidual kResidual, int kThreads, int kChunks>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, plan::resident_blocks({kThreads, kChunks}, kResidual))
     norm_rows(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
-  using Row = NormRow<Source, Scales, Codec, kUnit, kResidual, kThreads, kChunks>;
-  __shared__ typename Row::Shared shared;
+  using Block = NormBlock<Source, Scales, Codec, kUnit, kResidual, kThreads, kChunks>;
+  __shared__ typename Block::Shared shared;
   begin_kernel();
-  Row::run(call, block_index<int32_t>(), shared);
+  Block(call, shared)
+      .run(block_index<int32_t>(), static_cast<int32_t>(gridDim.x), call.rows.count(0));
 }
 
 }  // namespace rowscale::cuda

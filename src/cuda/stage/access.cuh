@@ -19,6 +19,11 @@ class VectorRows {
         row_stride_(static_cast<uint32_t>(view.row_stride())),
         loads_(loads) {}
 
+  // Where a row begins; for kernels that go through a row's chunks by offsets they know.
+  [[nodiscard]] __device__ __forceinline__ std::byte* begin(Index row) const {
+    return data_ + uint64_t{static_cast<uint32_t>(row)} * row_stride_;
+  }
+
   // Zeros where `count`, the elements that are left in the unit, is none.
   template <class T>
   __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> load(Index row, Index column,

@@ -35,6 +35,11 @@ class NormRows {
         has_residual_(source.norm.residual.data != nullptr),
         is_kept_(source.row_out.data != nullptr) {}
 
+  // The tensors as they lie.
+  [[nodiscard]] __device__ __forceinline__ const Access& x_rows() const { return x_; }
+  [[nodiscard]] __device__ __forceinline__ const Access& residual_rows() const { return residual_; }
+  [[nodiscard]] __device__ __forceinline__ const Access& rows_out() const { return row_out_; }
+
   [[nodiscard]] __device__ __forceinline__ bool has_residual() const { return has_residual_; }
   [[nodiscard]] __device__ __forceinline__ bool is_kept() const { return is_kept_; }
   [[nodiscard]] __device__ __forceinline__ NormForm form() const { return form_; }
