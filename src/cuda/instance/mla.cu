@@ -1,0 +1,85 @@
+#include "cuda/kernel/mla_rows.cuh"
+
+#include <vector>
+
+#include "cuda/registry.hpp"
+
+namespace rowscale::cuda {
+namespace {
+
+constexpr plan::NormShape kShape = plan::kMlaShape;
+
+template <class T, class Scales, plan::NormUnit kUnit>
+using Part = NormBlock<NormRows<T, VectorRows>, Scales, Codec<numerics::E4m3>, kUnit,
+                       plan::NormResidual::none, kShape.threads, kShape.chunks>;
+
+KernelKey key_of(DType input, plan::GpuSplit split, plan::GpuAccess access) {
+  KernelKey key;
+  key.operation = Operation::mla;
+  key.source = plan::SourceKind::rms_norm;
+  key.input = input;
+  key.split = split;
+  key.access = access;
+  key.chunks = 0;
+  return key;
+}
+
+template <class T, class Scales, plan::NormUnit kUnit>
+void append_rows(DType input, std::vector<MlaKernel>* kernels) {
+  using Q = Part<T, Scales, kUnit>;
+  using Kv = Part<T, GeneralScales, plan::NormUnit::none>;
+  KernelKey key = key_of(input, plan::GpuSplit::norm, plan::GpuAccess::vectors);
+  key.scales = Scales::kScales;
+  key.unit = kUnit;
+  key.threads = kShape.threads;
+  key.chunks = kShape.chunks;
+  kernels->push_back({key, [](const MlaCall& call, const Launch& how) {
+                        // Half of the blocks for q, which has most of a row.
+                        const auto q_blocks = static_cast<int32_t>((how.blocks + 1) / 2);
+                        return launch_kernel(&mla_rows<T, Q, Kv, kShape.threads>, how,
+                                             MlaArguments<T, Q, Kv>(call, q_blocks));
+                      }});
+}
+
+template <class T>
+void append_all_rows(DType input, std::vector<MlaKernel>* kernels) {
+  using F = FloatScales<numerics::E4m3>;
+  using P = PowerScales<numerics::E4m3>;
+  append_rows<T, F, plan::NormUnit::row>(input, kernels);
+  append_rows<T, P, plan::NormUnit::row>(input, kernels);
+  append_rows<T, F, plan::NormUnit::group>(input, kernels);
+  append_rows<T, P, plan::NormUnit::group>(input, kernels);
+  append_rows<T, GeneralScales, plan::NormUnit::given>(input, kernels);
+}
+
+template <class T, class Access>
+void append_any(DType input, std::vector<MlaKernel>* kernels) {
+  kernels->push_back({key_of(input, plan::GpuSplit::norm_any, Access::kAccess),
+                      [](const MlaCall& call, const Launch& how) {
+                        return launch_kernel(&mla_any<T, Access>, how,
+                                             MlaAnyArguments<T, Access>(call));
+                      }});
+}
+
+template <class T>
+void append_every_access(DType input, std::vector<MlaKernel>* kernels) {
+  append_any<T, VectorRows>(input, kernels);
+  append_any<T, ElementRows>(input, kernels);
+}
+
+}  // namespace
+
+std::span<const MlaKernel> mla_kernels() {
+  static const std::vector<MlaKernel> kernels = [] {
+    std::vector<MlaKernel> all;
+    append_all_rows<numerics::Bf16>(DType::bf16, &all);
+    append_all_rows<numerics::Fp16>(DType::f16, &all);
+    append_every_access<numerics::Bf16>(DType::bf16, &all);
+    append_every_access<numerics::Fp16>(DType::f16, &all);
+    append_every_access<float>(DType::f32, &all);
+    return all;
+  }();
+  return kernels;
+}
+
+}  // namespace rowscale::cuda
