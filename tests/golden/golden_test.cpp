@@ -42,6 +42,12 @@ class GoldenCall {
   explicit GoldenCall(const SafetensorsFile& file) : file_(file) {
     recipe_ = parsed("recipe");
     recipe_in_ = parsed("recipe_in");
+    if (recipe_.profile == Profile::vllm && meta("quantized") == "yes") {
+      // A fused operator finds these for itself.
+      recipe_.floor = {};
+      recipe_.quotient = Quotient::standard;
+      recipe_.nan = NanRule::standard;
+    }
   }
 
   Status run(const Exec& exec) {
@@ -58,7 +64,8 @@ class GoldenCall {
       return requantize(input("codes_in"), scales_view("codes_in", "scales_in", recipe_in_, true),
                         recipe_in_, output("codes"), scales("scales", recipe_), recipe_, exec);
     }
-    const TensorView row = quantized ? output("row") : output("y");
+    if (op == "mla_norm_quantize") return run_mla(exec);
+    const TensorView row = quantized ? wanted("row") : output("y");
     const TensorView codes = quantized ? output("codes") : TensorView{};
     const TensorView scale = quantized ? scales("scales", recipe_) : TensorView{};
     if (op == "rms_norm") {
@@ -124,6 +131,24 @@ class GoldenCall {
     return recipe;
   }
 
+  Status run_mla(const Exec& exec) {
+    const MlaNorm norm = {input("q_weight"), input("kv_weight"), number("q_eps"), number("kv_eps")};
+    const Recipe kv_recipe = parsed("kv_recipe");
+    MlaOutputs outputs;
+    outputs.q_codes = output("q_codes");
+    outputs.q_scales = part_scales("q", recipe_);
+    outputs.q_row = wanted("q_row");
+    outputs.kv = wanted("kv");
+    outputs.kv_codes = wanted("kv_codes");
+    if (!meta("kv_recipe").empty()) outputs.kv_scales = part_scales("kv", kv_recipe);
+    outputs.rope = wanted("rope");
+    return mla_norm_quantize(input("x"), norm, recipe_, kv_recipe, outputs, exec);
+  }
+  TensorView part_scales(const std::string& part, const Recipe& recipe) {
+    return scales_view(part + "_codes", part + "_scales", recipe,
+                       recipe.scale_source == ScaleSource::given);
+  }
+
   static TensorView view(const TensorEntry& entry, const void* data) {
     TensorView v;
     v.data = const_cast<void*>(data);
@@ -153,6 +178,11 @@ class GoldenCall {
     auto& bytes = outputs_[name];
     bytes.assign(static_cast<size_t>(entry.end - entry.begin), kUntouched);
     return view(entry, bytes.data());
+  }
+
+  // An output that is not asked for where the file does not hold it.
+  TensorView wanted(const std::string& name) {
+    return file_.find(name) == nullptr ? TensorView{} : output(name);
   }
 
   // An input that the operator changes in place.
