@@ -154,8 +154,7 @@ __global__ void combine_all(Found* found) {
 __global__ void silu_all(Found* found) {
   const uint32_t bits = blockIdx.x * blockDim.x + threadIdx.x;
   const float g = numerics::to_f32(Bf16{static_cast<uint16_t>(bits)});
-  const float fast =
-      numerics::fast_silu(g, [](float d) { return cuda::reciprocal_of_valid(d); });
+  const float fast = numerics::fast_silu(g, [](float d) { return cuda::reciprocal_of_valid(d); });
   check(found, bits, 0, numerics::round_to<Bf16>(fast).bits,
         numerics::round_to<Bf16>(numerics::swish(g, 1.0F)).bits);
   count_checked(found, 1);
