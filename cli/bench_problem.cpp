@@ -84,12 +84,12 @@ gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options) {
   return out;
 }
 
-Problem make_problem(const CLI::App& command, const BenchOptions& options) {
+Problem make_problem(const CLI::App& command, const BenchOptions& options, int64_t inputs) {
   gpu::refuse_options(command);
   Problem problem;
   problem.machine = this_machine();
   problem.dtype = chosen_dtype(only_one("--dtype", options.dtypes));
-  problem.hidden = options.hidden.empty() ? 4096 : only_one("--hidden", options.hidden);
+  problem.hidden = inputs * (options.hidden.empty() ? 4096 : only_one("--hidden", options.hidden));
   const int64_t row_bytes = problem.hidden * element_size(problem.dtype);
   problem.rows = std::max<int64_t>(1, (options.mib << 20) / row_bytes);
   for (const int threads : options.threads) {

@@ -49,7 +49,8 @@ struct Problem {
 };
 
 // Throws Failure(usage) where an option was given that only a GPU knows.
-Problem make_problem(const CLI::App& command, const BenchOptions& options);
+// `hidden` of the options is multiplied by `inputs`: a gated activation reads two elements for one.
+Problem make_problem(const CLI::App& command, const BenchOptions& options, int64_t inputs = 1);
 
 // A recipe under measurement, with its scales.
 struct BenchCase {

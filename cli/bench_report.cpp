@@ -42,7 +42,7 @@ std::string BenchReport::shape_text() const {
 }
 
 void BenchReport::print_heading() const {
-  const bool reads = operation_ == "quantize";
+  const bool reads = operation_ != "dequantize";
   fmt::print(
       "{}\n{}\n{} {}; medians of {} rounds\n\n"
       "{} GB/s: bytes of the {} a second. total GB/s: codes and scales too{}.\n"
@@ -53,7 +53,7 @@ void BenchReport::print_heading() const {
 }
 
 void BenchReport::add_and_print(const std::vector<BenchRow>& rows) {
-  const std::string floats = operation_ == "quantize" ? "in GB/s" : "out GB/s";
+  const std::string floats = operation_ != "dequantize" ? "in GB/s" : "out GB/s";
   Table table({{"recipe", false},
                {"target", false},
                {"threads"},
@@ -155,7 +155,7 @@ void BenchReport::write_svg(const std::string& path) const {
         {series, row.share,
          fmt::format("{:.2f}  ({:.1f} GB/s)", row.share, gigabytes(row.seconds))});
   }
-  const char* tensor = operation_ == "quantize" ? "input" : "output";
+  const char* tensor = operation_ != "dequantize" ? "input" : "output";
   std::string how;
   if (!several_targets) how += fmt::format(", {}", to_string(problem_.targets.front()));
   if (problem_.threads.size() == 1) how += fmt::format(", {}", thread_text(problem_.threads[0]));

@@ -23,7 +23,7 @@ struct BenchRow {
 
 class BenchReport {
  public:
-  // `operation`: "quantize" reads the floats, "dequantize" writes them.
+  // `operation`: "dequantize" writes the floats, every other reads them.
   BenchReport(std::string operation, const Problem& problem);
 
   void print_heading() const;

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   bench->require_subcommand(1);
   add_bench_quantize(bench);
   add_bench_dequantize(bench);
+  add_bench_fused(bench);
   app.add_subcommand("list-kernels", "Print the CUDA kernels of this build")->callback([] {
     gpu::list_kernels();
   });

@@ -188,19 +188,42 @@ int baseline_copy21(const void* x, void* codes, int tokens, int hidden, void* st
   return cudaGetLastError();
 }
 
+int baseline_ceiling_variants() {
+  return sizeof rowscale::cli::gpu::kCopyVariants / sizeof rowscale::cli::gpu::kCopyVariants[0];
+}
+
 // variant: an index of rowscale's kCopyVariants; cudaErrorInvalidValue behind the last.
 int baseline_ceiling(int variant, const void* x, void* codes, int tokens, int hidden,
                      void* stream) {
   using rowscale::cli::gpu::kCopyVariants;
-  constexpr int kCount = sizeof kCopyVariants / sizeof kCopyVariants[0];
-  if (variant < 0 || variant >= kCount) return cudaErrorInvalidValue;
+  if (variant < 0 || variant >= baseline_ceiling_variants()) return cudaErrorInvalidValue;
   return rowscale::cli::gpu::launch_copy({2, 1}, kCopyVariants[variant], x, codes,
                                          static_cast<int64_t>(tokens) * hidden,
                                          static_cast<cudaStream_t>(stream));
 }
 
-int baseline_ceiling_variants() {
-  return sizeof rowscale::cli::gpu::kCopyVariants / sizeof rowscale::cli::gpu::kCopyVariants[0];
+// A gated activation: four bytes read and one written for each element of the codes.
+int baseline_gated_ceiling(int variant, const void* x, void* codes, int tokens, int hidden,
+                           void* stream) {
+  using rowscale::cli::gpu::kCopyVariants;
+  if (variant < 0 || variant >= baseline_ceiling_variants()) return cudaErrorInvalidValue;
+  return rowscale::cli::gpu::launch_copy({4, 1}, kCopyVariants[variant], x, codes,
+                                         static_cast<int64_t>(tokens) * hidden,
+                                         static_cast<cudaStream_t>(stream));
+}
+
+// A norm with a residual, with its row stored, or both: what is null is no part of the traffic.
+int baseline_norm_ceiling(int variant, const void* x, void* residual, void* row_out, void* codes,
+                          int tokens, int hidden, void* stream) {
+  using rowscale::cli::gpu::FusedTraffic;
+  using rowscale::cli::gpu::kCopyVariants;
+  if (variant < 0 || variant >= baseline_ceiling_variants()) return cudaErrorInvalidValue;
+  const FusedTraffic traffic = residual == nullptr  ? FusedTraffic::row_out
+                               : row_out == nullptr ? FusedTraffic::residual
+                                                    : FusedTraffic::residual_and_row_out;
+  return rowscale::cli::gpu::launch_fused_copy(
+      traffic, 2, kCopyVariants[variant], {x, residual, row_out, codes},
+      static_cast<int64_t>(tokens) * hidden, static_cast<cudaStream_t>(stream));
 }
 
 // Reads `bytes` of zeros, so that the L2 cache holds nothing else. sink: 16 bytes.

@@ -9,6 +9,10 @@ def address(tensor):
     return ctypes.c_void_p(tensor.data_ptr())
 
 
+def optional_address(tensor):
+    return None if tensor is None else address(tensor)
+
+
 class Baselines:
     def __init__(self, path):
         self.c = ctypes.CDLL(path)
@@ -33,6 +37,16 @@ class Baselines:
     def ceiling(self, variant, x, codes, stream):
         self.require(self.c.baseline_ceiling(variant, address(x), address(codes), *x.shape,
                                              ctypes.c_void_p(stream.cuda_stream)))
+
+    def gated_ceiling(self, variant, x, codes, stream):
+        self.require(self.c.baseline_gated_ceiling(variant, address(x), address(codes), *codes.shape,
+                                                   ctypes.c_void_p(stream.cuda_stream)))
+
+    def norm_ceiling(self, variant, x, residual, row_out, codes, stream):
+        """residual and row_out: None for what is no part of the traffic; one of them is."""
+        self.require(self.c.baseline_norm_ceiling(
+            variant, address(x), optional_address(residual), optional_address(row_out), address(codes),
+            *codes.shape, ctypes.c_void_p(stream.cuda_stream)))
 
     def read(self, zeros, sink, stream):
         self.require(self.c.baseline_read(address(zeros), ctypes.c_int64(zeros.numel()), address(sink),

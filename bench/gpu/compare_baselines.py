@@ -11,16 +11,12 @@ goals comes last. About two minutes. Writes DIR/gpu-baselines.csv and DIR/gpu-go
 """
 
 import argparse
-import csv
-import datetime
 import gc
 import os
-import subprocess
 import sys
 import time
 
 import torch
-import triton
 
 import goals
 import same_bits
@@ -29,6 +25,8 @@ import triton_row
 from baselines import Baselines, scales_of_groups, scales_of_tokens
 from cold_graphs import Memory, Side, Timer
 from goals import COPY, GROUP, LAYOUT_TOKENS, NORMAL, OP, PATTERNS, ROWS, TENSOR, TOKEN, TWO_PASS, side_of
+from inputs import empty_codes, normal, patterned
+from records import HEADER, machine, write_csv
 from rowscale_c import Library, Quantize
 from same_bits import GROUP_TEXT, TOKEN_TEXT
 
@@ -44,33 +42,6 @@ LAYOUT_TEXTS = {
     "ue8m0 column_major_tma": "encoding=ue8m0 layout=column_major_tma",
     "ue8m0_packed": "encoding=ue8m0_packed",
 }
-
-
-def normal(sets, tokens, hidden):
-    """N(0, 3), bf16 [sets, tokens, hidden]."""
-    return torch.empty(sets, tokens, hidden, device="cuda", dtype=torch.bfloat16).normal_(0, 3)
-
-
-def patterned(pattern, sets, tokens, hidden):
-    x = normal(sets, tokens, hidden)
-    if pattern.endswith("% zeros"):
-        x[torch.rand_like(x, dtype=torch.float32) < float(pattern.split()[0]) / 100] = 0
-    elif pattern == "ReLU output":
-        x.relu_()
-    elif pattern == "N * 1e-30":
-        x *= 1e-30
-    elif pattern == "subnormal":
-        bits = x.view(torch.int16)
-        bits &= -32641  # 0x807F: sign and mantissa
-    elif pattern == "infinities":
-        x[torch.rand_like(x, dtype=torch.float32) < 1 / 64] = float("inf")
-    elif pattern != NORMAL:
-        raise ValueError(pattern)
-    return x
-
-
-def empty_codes(x):
-    return torch.empty(x.shape, device="cuda", dtype=torch.float8_e4m3fn)
 
 
 class Bench:
@@ -172,33 +143,6 @@ class Bench:
             self.rows.append([section, memory.value, tokens, hidden, recipe, pattern or NORMAL,
                               f"{comparison.us(name):.4f}", comparison.bytes[name],
                               f"{comparison.rate(name) / 1e12:.4f}", beside, f"{ratio:.4f}"])
-
-
-HEADER = ["section", "memory", "tokens", "hidden", "side", "data", "us", "bytes", "tb_per_s", "base", "time_over_base"]
-
-
-def driver_and_clock():
-    query = ["nvidia-smi", "--query-gpu=driver_version,clocks.sm", "--format=csv,noheader,nounits"]
-    try:
-        return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0].split(", ")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown", "unknown"
-
-
-def machine(library):
-    """Columns that stand before each line of the CSV files, by title."""
-    driver, clock = driver_and_clock()
-    return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "version": library.version(), "gpu": torch.cuda.get_device_name(), "driver": driver,
-            "sm_clock_mhz": clock, "cuda": torch.version.cuda, "torch": torch.__version__,
-            "triton": triton.__version__}
-
-
-def write_csv(path, about, header, rows):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([*about, *header])
-        writer.writerows([*about.values(), *row] for row in rows)
 
 
 def main():

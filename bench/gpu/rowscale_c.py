@@ -38,6 +38,11 @@ class ScaleSpec(ctypes.Structure):
                 ("storage", ctypes.c_int64), ("allocation", ctypes.c_int64)]
 
 
+class RmsNormArgs(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("weight", ctypes.POINTER(Tensor)),
+                ("residual", ctypes.POINTER(Tensor)), ("eps", ctypes.c_float), ("form", ctypes.c_int32)]
+
+
 def sized(kind):
     return kind(struct_size=ctypes.sizeof(kind))
 
@@ -112,12 +117,78 @@ class Quantize:
         self.exec.stream, self.exec.threads = stream, 1
         self.exec.workspace, self.exec.workspace_bytes = self.workspace.data_ptr(), needed
 
+    def outputs(self, index):
+        return ctypes.byref(self.codes[index]), ctypes.byref(self.scale_views[index])
+
     def __call__(self, index):
-        status = self.library.c.rs_quantize(
-            ctypes.byref(self.x[index]), ctypes.byref(self.recipe), ctypes.byref(self.codes[index]),
-            ctypes.byref(self.scale_views[index]), ctypes.byref(self.exec))
+        status = self.library.c.rs_quantize(ctypes.byref(self.x[index]), ctypes.byref(self.recipe),
+                                            *self.outputs(index), ctypes.byref(self.exec))
         self.library.require(status)
 
     def scale_matrix(self, index):
         """The scales as a matrix of the layout's shape and strides."""
         return torch.as_strided(self.scales[index], self.scale_shape, self.scale_strides)
+
+
+class Producer:
+    """A norm or an activation of several tensors of one shape: its name in the C interface, and what it has beside x.
+
+    weight: of a norm, for all sets. residuals: updated in place, one a set; None for none.
+    """
+
+    def __init__(self, name, weight=None, residuals=None):
+        self.name = name
+        self.tensors = (weight, residuals)
+        self.views = []  # what the arguments point to
+        self.arguments = []
+        if weight is None:
+            return
+        weight_view = view(weight)
+        for residual in residuals or [None]:
+            residual_view = None if residual is None else view(residual)
+            self.views.append((weight_view, residual_view))
+            arguments = sized(RmsNormArgs)
+            arguments.weight = ctypes.pointer(weight_view)
+            if residual_view is not None:
+                arguments.residual = ctypes.pointer(residual_view)
+            arguments.eps = 1e-6
+            self.arguments.append(arguments)
+
+    def of(self, index):
+        """Behind x in a call on this set."""
+        if not self.arguments:
+            return ()
+        return (ctypes.byref(self.arguments[index % len(self.arguments)]),)
+
+
+class ProduceAndQuantize(Quantize):
+    """The fused operator; rows: where the row is stored as it was made, one a set, or None."""
+
+    def __init__(self, library, producer, text, x, codes, rows, stream):
+        super().__init__(library, text, x, codes, stream)
+        self.producer = producer
+        self.function = getattr(library.c, f"rs_{producer.name}_quantize")
+        self.row_tensors = rows
+        self.rows = None if rows is None else [view(t) for t in rows]
+
+    def __call__(self, index):
+        row = None if self.rows is None else ctypes.byref(self.rows[index])
+        self.library.require(self.function(ctypes.byref(self.x[index]), *self.producer.of(index),
+                                           ctypes.byref(self.recipe), *self.outputs(index), row,
+                                           ctypes.byref(self.exec)))
+
+
+class Chain(Quantize):
+    """The operator alone, into rows, and quantize of those rows."""
+
+    def __init__(self, library, producer, text, x, codes, rows, stream):
+        super().__init__(library, text, rows, codes, stream)
+        self.producer = producer
+        self.function = getattr(library.c, f"rs_{producer.name}")
+        self.input_tensors = x
+        self.inputs = [view(t) for t in x]
+
+    def __call__(self, index):
+        self.library.require(self.function(ctypes.byref(self.inputs[index]), *self.producer.of(index),
+                                           ctypes.byref(self.x[index]), ctypes.byref(self.exec)))
+        super().__call__(index)

@@ -1,21 +1,14 @@
 // rowscale bench quantize and dequantize with --device cuda
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cstdio>
-#include <iterator>
 #include <list>
 #include <utility>
 #include <vector>
 
-#include "bench_timing.hpp"
 #include "failure.hpp"
 #include "gpu/ceiling_kernels.hpp"
 #include "gpu/commands.hpp"
-#include "gpu/graph_timer.hpp"
 #include "gpu/host_calls.hpp"
+#include "gpu/measure.hpp"
 #include "gpu/quantizers.hpp"
-#include "gpu/report.hpp"
 
 namespace rowscale::cli::gpu {
 namespace {
@@ -48,29 +41,12 @@ Tensors make_tensors(const Gpu& gpu, DType dtype, const Shape& shape,
   return out;
 }
 
-// A contender, and the line of the report that its times go into.
-struct Measured {
-  GpuContender contender;
-  Row row;
-};
-
-// Calls once. A recipe that has no kernel is left out, with a line on stderr; another failure ends.
-bool runs(const ScaledRecipe& recipe, const Status& status) {
-  if (status.code() == StatusCode::unsupported) {
-    fmt::print(stderr, "left out: {}: {}\n", recipe.name(), status.message());
-    return false;
-  }
-  require(status);
-  check(cudaDeviceSynchronize(), recipe.name());
-  return true;
-}
-
 void add_quantize(const ScaledRecipe& recipe, const Tensors& tensors, const Row& row,
                   const std::vector<Pattern>& patterns, std::vector<Measured>* out) {
   const auto call = [&recipe, &tensors](const TensorSet& x, int set, cudaStream_t stream) {
     return recipe.quantize(x.data(set), tensors.codes.data(set), set, stream);
   };
-  if (!runs(recipe, call(tensors.floats.front(), 0, nullptr))) return;
+  if (!runs(recipe.name(), call(tensors.floats.front(), 0, nullptr))) return;
   for (size_t p = 0; p < patterns.size(); ++p) {
     const TensorSet& x = tensors.floats[p];
     Measured measured{{[call, &x](int set, cudaStream_t stream) { require(call(x, set, stream)); },
@@ -86,14 +62,15 @@ void add_dequantize(const ScaledRecipe& recipe, const Tensors& tensors, const Ro
                     std::vector<Measured>* out) {
   const TensorSet& floats = tensors.floats.front();
   for (int set = 0; set < tensors.codes.count(); ++set) {  // codes and scales that belong together
-    if (!runs(recipe, recipe.quantize(floats.data(set), tensors.codes.data(set), set, nullptr))) {
+    if (!runs(recipe.name(),
+              recipe.quantize(floats.data(set), tensors.codes.data(set), set, nullptr))) {
       return;
     }
   }
   const auto call = [&recipe, &tensors, &floats](int set, cudaStream_t stream) {
     return recipe.dequantize(tensors.codes.data(set), floats.data(set), set, stream);
   };
-  if (!runs(recipe, call(0, nullptr))) return;
+  if (!runs(recipe.name(), call(0, nullptr))) return;
   Measured measured{
       {[call](int set, cudaStream_t stream) { require(call(set, stream)); }, tensors.repetition},
       row};
@@ -101,29 +78,30 @@ void add_dequantize(const ScaledRecipe& recipe, const Tensors& tensors, const Ro
   out->push_back(std::move(measured));
 }
 
-// The copies that everything is compared with: kernels, then cudaMemcpy.
-std::vector<GpuContender> copies(Operation operation, DType dtype, const Tensors& tensors) {
+Copies copies_of(Operation operation, DType dtype, const Tensors& tensors) {
   const auto size = static_cast<int>(element_size(dtype));
   const bool quantizing = operation == Operation::quantize;
   const Traffic traffic = quantizing ? Traffic{size, 1} : Traffic{1, size};
   const TensorSet& from = quantizing ? tensors.floats.front() : tensors.codes;
   const TensorSet& to = quantizing ? tensors.codes : tensors.floats.front();
-  std::vector<GpuContender> out;
+  Copies out;
   for (const CopyVariant& variant : kCopyVariants) {
-    out.push_back({[&, traffic, variant](int set, cudaStream_t stream) {
-                     check(launch_copy(traffic, variant, from.data(set), to.data(set),
-                                       tensors.elements, stream),
-                           "launch_copy");
-                   },
-                   tensors.repetition});
+    out.kernels.push_back({[&, traffic, variant](int set, cudaStream_t stream) {
+                             check(launch_copy(traffic, variant, from.data(set), to.data(set),
+                                               tensors.elements, stream),
+                                   "launch_copy");
+                           },
+                           tensors.repetition});
   }
-  out.push_back({[&](int set, cudaStream_t stream) {
-                   check(cudaMemcpyAsync(to.data(set), from.data(set),
-                                         static_cast<size_t>(tensors.elements),
-                                         cudaMemcpyDeviceToDevice, stream),
-                         "cudaMemcpyAsync");
-                 },
-                 tensors.repetition});
+  out.kernel_bytes = static_cast<double>(tensors.float_bytes + tensors.elements);
+  out.memcpy = {
+      [&](int set, cudaStream_t stream) {
+        check(cudaMemcpyAsync(to.data(set), from.data(set), static_cast<size_t>(tensors.elements),
+                              cudaMemcpyDeviceToDevice, stream),
+              "cudaMemcpyAsync");
+      },
+      tensors.repetition};
+  out.memcpy_bytes = 2.0 * static_cast<double>(tensors.elements);
   return out;
 }
 
@@ -168,73 +146,16 @@ std::vector<Row> measure(const Plan& plan, const Gpu& gpu, DType dtype, const Sh
     }
   }
   if (measured.empty()) return {};
-  // Nothing that is timed depends on the values that the copies leave behind.
-  std::vector<GpuContender> contenders = copies(plan.operation, dtype, tensors);
-  const size_t first = contenders.size();
-  for (const Measured& one : measured) contenders.push_back(one.contender);
-  const auto times = timer->time(contenders, plan.rounds);
-
-  const auto faster = [](const auto& a, const auto& b) { return median(a) < median(b); };
-  const auto ceiling_end = times.begin() + std::ssize(kCopyVariants);
-  const std::vector<double>& ceiling = *std::min_element(times.begin(), ceiling_end, faster);
-  const auto ceiling_bytes = static_cast<double>(tensors.float_bytes + tensors.elements);
-  std::vector<Row> rows;
-  size_t normal = first;
-  for (size_t i = 0; i < measured.size(); ++i) {
-    Row row = measured[i].row;
-    const std::vector<double>& ours = times[first + i];
-    if (row.pattern == Pattern::normal) normal = first + i;  // the first of its recipe
-    row.seconds = median(ours);
-    row.ceiling_rate = ceiling_bytes / median(ceiling);
-    row.share = median_ratio(ceiling, ours) * row.traffic_bytes / ceiling_bytes;
-    row.memcpy_rate = 2.0 * static_cast<double>(tensors.elements) / median(times[first - 1]);
-    row.relative_to_normal = median_ratio(ours, times[normal]);
-    row.carries_ceiling = i == 0;
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-// Some tenths of a second of copying, after which the clock is that of a GPU at work.
-void warm_up(const Gpu& gpu, GraphTimer* timer) {
-  const TensorSet from(1, gpu.l2_bytes);
-  const TensorSet to(1, gpu.l2_bytes);
-  timer->time({{[&](int, cudaStream_t stream) {
-                  check(cudaMemcpyAsync(to.data(0), from.data(0), static_cast<size_t>(gpu.l2_bytes),
-                                        cudaMemcpyDeviceToDevice, stream),
-                        "cudaMemcpyAsync");
-                },
-                {1, 200}}},
-              50);
+  return time_beside_copies(copies_of(plan.operation, dtype, tensors), measured, plan.rounds,
+                            timer);
 }
 
 void run(Operation operation, const char* name, const Options& options) {
-  const std::vector<Shape> shapes = chosen_shapes(options);
   const Plan plan = make_plan(operation, options);
-  Gpu gpu = open_gpu();
-  GraphTimer timer(gpu);
-  warm_up(gpu, &timer);
-  read_clock(&gpu);
-  Report report(name, gpu, options.rounds);
-  report.print_heading();
-  bool any = false;
-  for (const DType dtype : options.dtypes) {
-    std::vector<Row> rows;
-    for (size_t i = 0; i < shapes.size(); ++i) {
-      for (const Row& row : measure(plan, gpu, dtype, shapes[i], &timer)) {
-        rows.push_back(row);
-      }
-      const bool last = i + 1 == shapes.size() || shapes[i + 1].hidden != shapes[i].hidden;
-      if (!last) continue;
-      any = any || !rows.empty();
-      if (!rows.empty()) report.add_and_print(rows);
-      std::fflush(stdout);
-      rows.clear();
-    }
-  }
-  if (!any) throw Failure(ExitCode::unsupported, "no kernel for any of the recipes");
-  if (!options.csv.empty()) report.write_csv(options.csv);
-  if (!options.svg.empty()) report.write_svg(options.svg);
+  measure_shapes(name, options, chosen_shapes(options),
+                 [&](const Gpu& gpu, DType dtype, const Shape& shape, GraphTimer* timer) {
+                   return measure(plan, gpu, dtype, shape, timer);
+                 });
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace rowscale::cli::gpu {
 
 // Bytes that are read and written for each element: quantize bf16 is {2, 1}, dequantize to fp32 is
-// {1, 4}. One of the two is 1, the other 2 or 4.
+// {1, 4}, a gated activation of fp32 {8, 1}. One of the two is 1, the other 2 or 4, or 8 to read.
 struct Traffic {
   int read = 2;
   int written = 1;
@@ -30,6 +30,22 @@ inline constexpr CopyVariant kCopyVariants[] = {
 // word reaches which output word is not defined.
 cudaError_t launch_copy(const Traffic& traffic, const CopyVariant& variant, const void* in,
                         void* out, int64_t elements, cudaStream_t stream);
+
+// What a norm that quantizes moves beside its input, which is read, and a byte an element, which is
+// written: the row as it was made is written, a residual is read and written in place, or both.
+enum class FusedTraffic { row_out, residual, residual_and_row_out };
+
+// Device memory as above; the two that the traffic has not are not touched.
+struct FusedStreams {
+  const void* x = nullptr;
+  void* residual = nullptr;
+  void* row_out = nullptr;
+  void* codes = nullptr;
+};
+
+// element_bytes: of all streams but the codes, 2 or 4.
+cudaError_t launch_fused_copy(FusedTraffic traffic, int element_bytes, const CopyVariant& variant,
+                              const FusedStreams& streams, int64_t elements, cudaStream_t stream);
 
 // Reads `bytes` (a multiple of 16), so that the L2 cache holds nothing of what was there before,
 // and nothing that would have to be written back. `sink`: 16 bytes of device memory.

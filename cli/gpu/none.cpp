@@ -21,6 +21,10 @@ void bench_dequantize(const Options& /*options*/) {
   give_up("bench dequantize --device cuda");
 }
 
+void bench_fused(const BenchSource& /*source*/, const Options& /*options*/) {
+  give_up("bench fused --device cuda");
+}
+
 void list_kernels() {
   give_up("list-kernels");
 }

@@ -72,6 +72,14 @@ Status ScaledRecipe::quantize(const void* x, void* codes_data, int set, cudaStre
                             spec_.view(static_cast<void*>(scales_.data(set)), device_), exec);
 }
 
+Status ScaledRecipe::fused(const BenchSource& source, const SourceTensors& tensors,
+                           const void* codes_data, int set, cudaStream_t stream) const {
+  Exec exec;
+  exec.stream = stream;
+  return run_fused(source, tensors, named_.recipe, codes(codes_data),
+                   spec_.view(scales_.data(set), device_), exec);
+}
+
 Status ScaledRecipe::dequantize(const void* codes_data, void* y, int set,
                                 cudaStream_t stream) const {
   Exec exec;
@@ -93,6 +101,11 @@ double ScaledRecipe::quantize_traffic() const {
   const bool twice = named_.recipe.granularity == Granularity::per_tensor &&
                      named_.recipe.scale_source == ScaleSource::dynamic && input > l2_bytes_;
   return once() + (twice ? static_cast<double>(input) : 0.0);
+}
+
+double ScaledRecipe::fused_traffic(const BenchSource& source) const {
+  return static_cast<double>(shape_.tokens * shape_.hidden * source.element_traffic(dtype_) +
+                             spec_.storage * element_size(spec_.dtype));
 }
 
 double ScaledRecipe::dequantize_traffic() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "bench_source.hpp"
 #include "gpu/device.hpp"
 #include "gpu/options.hpp"
 #include "rowscale/rowscale.hpp"
@@ -19,11 +20,15 @@ class ScaledRecipe {
 
   // Of the tensors of set `set`; the views are of device memory with the shape of the constructor.
   Status quantize(const void* x, void* codes, int set, cudaStream_t stream) const;
+  // The source's tensors as they are, quantized into codes of the shape.
+  Status fused(const BenchSource& source, const SourceTensors& tensors, const void* codes, int set,
+               cudaStream_t stream) const;
   Status dequantize(const void* codes, void* y, int set, cudaStream_t stream) const;
 
   [[nodiscard]] const std::string& name() const { return named_.name; }
   [[nodiscard]] const Recipe& recipe() const { return named_.recipe; }
   [[nodiscard]] double quantize_traffic() const;
+  [[nodiscard]] double fused_traffic(const BenchSource& source) const;
   [[nodiscard]] double dequantize_traffic() const;
 
  private:

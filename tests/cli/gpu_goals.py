@@ -1,4 +1,4 @@
-"""bench/gpu/goals.py finds the worst shape of each goal: measured values made by hand, verdicts known."""
+"""bench/gpu/goals.py and fused_goals.py find the worst shape of each goal: measured values made by hand, verdicts known."""
 
 import os
 import sys
@@ -7,7 +7,8 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
 
-import goals  # noqa: E402  (found by the path above)
+import fused_goals  # noqa: E402  (found by the path above)
+import goals  # noqa: E402
 
 
 class Measured:
@@ -88,6 +89,43 @@ class Goals(unittest.TestCase):
                                            ("ceiling0", "ceiling1"), 60e6))
         only = found.pop("per_tensor, time / roof, input larger than L2 (two readings)")
         self.assertEqual((only.word, round(only.figure, 4), found), ("PASS", 0.9778, {}))
+
+
+class FusedGoals(unittest.TestCase):
+    def test_bytes_of_an_element_are_those_that_the_ratios_come_from(self):
+        self.assertEqual([(one.name, one.chain_bytes, one.bytes) for one in fused_goals.OPERATORS if one.chain_bytes], [
+            ("rms_norm", 7, 3), ("rms_norm + residual", 11, 7), ("rms_norm + residual + row_out", 11, 9),
+            ("silu_mul", 9, 5)])
+
+    def test_share_of_the_fastest_copy_in_bytes_a_second(self):
+        side = fused_goals.fused(fused_goals.NORM, goals.GROUP)
+        roof = fused_goals.ceilings(fused_goals.NORM, 2)
+        slow = Measured({side: (115, 3.1), roof[0]: (110, 3), roof[1]: (100, 3)})  # 3.1/115 : 3/100 is 0.899
+        slower = Measured({side: (120, 3.1), roof[0]: (100, 3), roof[1]: (110, 3)})  # 0.861
+        small = Measured({side: (200, 3.1), roof[0]: (100, 3)})
+        found = fused_goals.ceiling_goals({(4096, 4096): slow, (17083, 5120): slower, (512, 4096): small}, 2)
+        self.assertEqual([(v.word, v.where, round(v.figure, 3)) for v in found], [("MISS", "17083 x 5120", 0.861)])
+        found = fused_goals.ceiling_goals({(4096, 4096): slow, (512, 4096): small}, 2)
+        self.assertEqual([v.word for v in found], ["PASS"])
+
+    def test_the_chain_s_time_over_the_ratio_of_bytes(self):
+        sides = {fused_goals.chain(fused_goals.RESIDUAL, goals.TOKEN): (22, 1),
+                 fused_goals.fused(fused_goals.RESIDUAL, goals.TOKEN): (15, 1)}
+        found = fused_goals.chain_goals({(17083, 4096): Measured(sides), (4096, 4096): Measured(sides)})
+        # 22/15 of 11/7 is 0.933
+        self.assertEqual([(v.word, v.where, round(v.figure, 3)) for v in found], [("PASS", "17083 x 4096", 0.933)])
+
+    def test_one_token(self):
+        side = fused_goals.fused(fused_goals.RESIDUAL, goals.GROUP)
+        shapes = {(1, 4096): Measured({side: (2.5, 1)}), (1, 7168): Measured({side: (3.2, 1)}),
+                  (16, 4096): Measured({side: (9, 1)})}
+        self.assertEqual([v.word for v in fused_goals.one_token_goals(shapes, "")], ["MISS", "PASS"])
+
+    def test_data_beside_the_call_s_own_normal_data(self):
+        call = fused_goals.fused(fused_goals.SILU, goals.GROUP)
+        sides = {goals.side_of(call, goals.NORMAL): (100, 1), goals.side_of(call, "1 % zeros"): (104, 1)}
+        found = fused_goals.data_goals({4096: Measured(sides)})
+        self.assertEqual([(v.goal, v.word) for v in found], [("1 % zeros: time / normal data", "MISS")])
 
 
 if __name__ == "__main__":

@@ -5,10 +5,13 @@ import subprocess
 import sys
 
 DEVICE_COMMANDS = (["bench", "quantize", "--device", "cuda"], ["bench", "dequantize", "--device", "cuda"],
-                   ["bench", "quantize", "--device", "cuda", "--calls"],
+                   ["bench", "quantize", "--device", "cuda", "--calls"], ["bench", "fused", "--device", "cuda"],
                    ["quantize", "no-model", "no-output", "--scheme", "fp8-dynamic", "--device", "cuda"])
 USAGE_COMMANDS = (["bench", "quantize", "--tokens", "4"], ["bench", "quantize", "--hidden", "64,128"],
-                  ["bench", "quantize", "--device", "cuda", "--threads", "2"], ["bench", "quantize", "--device", "tpu"])
+                  ["bench", "quantize", "--device", "cuda", "--threads", "2"], ["bench", "quantize", "--device", "tpu"],
+                  ["bench", "fused", "--source", "softmax"], ["bench", "fused", "--tokens", "4"],
+                  ["bench", "fused", "--device", "cuda", "--calls"],
+                  ["bench", "fused", "--device", "cuda", "--recipe", "per_tensor"])
 
 
 def run(command, *arguments):

@@ -24,6 +24,15 @@ ProducerTensors tensors_on(const Side& side, const FusedCase& c, const FusedSlot
   return tensors;
 }
 
+TensorView x_on(const Side& side, const FusedCase& c, const FusedSlots& slots) {
+  return with_counts(window_on(side, c.x, *c.pool, c.x_begin + c.shift.x), side, slots.counts);
+}
+
+// Absent where the call has none.
+TensorView row_on(const Side& side, const FusedSlots& slots) {
+  return slots.row.view.rank > 0 ? side.view(slots.row) : TensorView{};
+}
+
 std::string shift_text(const FusedShifts& shift) {
   if (shift.x + shift.weight + shift.residual + shift.codes + shift.scales + shift.row == 0) {
     return "";
@@ -81,11 +90,9 @@ FusedSlots reserve(Lane& lane, const FusedCase& c, FusedCall call) {
 Status call_on(const Side& side, const FusedCase& c, const FusedSlots& slots, FusedCall call) {
   Exec exec = side.exec;
   exec.dependent_launch = c.dependent_launch;
-  const TensorView x =
-      with_counts(window_on(side, c.x, *c.pool, c.x_begin + c.shift.x), side, slots.counts);
+  const TensorView x = x_on(side, c, slots);
   const ProducerTensors tensors = tensors_on(side, c, slots);
-  const bool has_row = slots.row.view.rank > 0;
-  const TensorView row = has_row ? side.view(slots.row) : TensorView{};
+  const TensorView row = row_on(side, slots);
   if (call == FusedCall::fused) {
     return produce_and_quantize(c.producer, x, tensors, c.recipe, side.view(slots.codes),
                                 side.view(slots.scales), row, exec);
@@ -94,6 +101,16 @@ Status call_on(const Side& side, const FusedCase& c, const FusedSlots& slots, Fu
   if (!made.ok() || call == FusedCall::separate) return made;
   return quantize(with_counts(row, side, slots.counts), c.recipe, side.view(slots.codes),
                   side.view(slots.scales), exec);
+}
+
+plan::Source source_on(const Side& side, const FusedCase& c, const FusedSlots& slots) {
+  plan::Source source;
+  source.kind = c.producer.kind;
+  source.x = x_on(side, c, slots);
+  source.swiglu = c.producer.swiglu;
+  source.row_out = row_on(side, slots);
+  if (c.producer.is_norm()) source.norm = norm_of(c.producer, tensors_on(side, c, slots));
+  return source;
 }
 
 std::string to_string(const FusedCase& c, FusedCall call) {

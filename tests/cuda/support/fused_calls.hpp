@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/source.hpp"
 #include "tests/cuda/support/call_parts.hpp"
 #include "tests/cuda/support/data.hpp"
 #include "tests/cuda/support/lane.hpp"
@@ -60,6 +61,8 @@ enum class FusedCall {
 };
 FusedSlots reserve(Lane& lane, const FusedCase& c, FusedCall call);
 Status call_on(const Side& side, const FusedCase& c, const FusedSlots& slots, FusedCall call);
+// What the library makes of the case: for calls by a plan of one's own.
+plan::Source source_on(const Side& side, const FusedCase& c, const FusedSlots& slots);
 std::string to_string(const FusedCase& c, FusedCall call);
 
 // Empty: the GPU gives the CPU's bytes.

@@ -28,10 +28,6 @@ const char* word_of(SourceKind kind) {
   throw std::logic_error("a producer is a norm or an activation");
 }
 
-RmsNorm norm_of(const Producer& producer, const ProducerTensors& tensors) {
-  return {tensors.weight, producer.eps, producer.form, tensors.residual};
-}
-
 }  // namespace
 
 std::string name_of(const Producer& producer) {
@@ -49,6 +45,10 @@ std::string to_string(const Producer& producer) {
     text += fmt::format(" alpha={} limit={}", producer.swiglu.alpha, producer.swiglu.limit);
   }
   return text;
+}
+
+RmsNorm norm_of(const Producer& producer, const ProducerTensors& tensors) {
+  return {tensors.weight, producer.eps, producer.form, tensors.residual};
 }
 
 Status produce(const Producer& producer, const TensorView& x, const ProducerTensors& tensors,

@@ -49,6 +49,9 @@ struct ProducerTensors {
   TensorView residual;
 };
 
+// The norm's parameters as the library takes them.
+RmsNorm norm_of(const Producer& producer, const ProducerTensors& tensors);
+
 Status produce(const Producer& producer, const TensorView& x, const ProducerTensors& tensors,
                const TensorView& y, const Exec& exec);
 Status produce_and_quantize(const Producer& producer, const TensorView& x,
