@@ -611,6 +611,12 @@ class Options(Case):
         make_checkpoints.write(self.source, models.llama())
         self.convert("--scheme", "fp9", code=2)
         self.convert("--scheme", "fp8-dynamic", "--numerics", "best", code=2)
+        for size, said in (("100", "MiB for the 21 tensors of this model, got 100 bytes"), ("40M", ", got 40 MiB")):
+            done = self.convert("--scheme", "fp8-dynamic", "--max-memory", size, code=2)
+            self.assertIn("--max-memory: expected at least ", done.stderr)
+            self.assertIn(said, done.stderr)
+        done = self.convert("--scheme", "fp8-dynamic", "--base-model", os.fsdecode(b"a\xffb"), code=2)
+        self.assertIn("--base-model: expected UTF-8", done.stderr)
         self.convert("--scheme", "fp8-dynamic", out=self.source, code=2)
         self.convert("--scheme", "fp8-dynamic", out=self.source / "inside", code=2)
         self.convert("--scheme", "fp8-dynamic", "--force", out=self.folder, code=2)

@@ -204,7 +204,7 @@ class Steps(Case):
                     self.assertIn(status, (0, -signal.SIGKILL))
                     done = self.run_any(*SCHEME, "--force", "--resume")
                     if done.returncode != 0:  # the second one had not begun
-                        self.assertIn('scheme: was "fp8-block", is "fp8-dynamic"', done.stderr)
+                        self.assertIn('--scheme was "fp8-block", is "fp8-dynamic"', done.stderr)
                         self.run_to(0, self.source, *SCHEME, "--force")
                     self.assert_complete(self.source, "fp8-dynamic")
 
