@@ -24,7 +24,7 @@ import models
 import refused
 import weights
 from models import Fate
-from weights import F32
+from weights import E4M3, F32
 
 ROWSCALE = ""
 SCHEMES = ("fp8-dynamic", "fp8-block", "fp8-tensor")
@@ -402,6 +402,27 @@ class Cards(Case):
         self.assertEqual(front[:2], ["base_model: model", "base_model_relation: quantized"])
         self.assertNotIn("README.base", text)
         self.assertEqual((self.out / "README.base.md").read_bytes(), b"kept")
+
+    def test_the_block_that_a_scale_is_for(self):
+        """That of a source in block FP8, whose scales are taken over: [64, 32] here, no scheme's default."""
+        codes, scales = np.ones((192, 128), E4M3), np.ones((3, 4), F32)
+        config = {"model_type": "llama", "torch_dtype": "bfloat16"}
+        config["quantization_config"] = block_fp8.quantization_config("f32", weight_block_size=[64, 32])
+        layer = "model.layers.0.mlp.down_proj.weight"
+        tensors = {layer: codes, f"{layer}_scale_inv": scales}
+        shard = [(name, lambda array=array: array) for name, array in tensors.items()]
+        folder.write_model(self.source, [shard], json.dumps(config))
+        for scheme, said in (
+            ("fp8-block", "one scale a block of 64x32; activations by groups of 32,"),
+            ("fp8-tensor", "one scale a weight; activations by token,"),
+        ):
+            self.convert("--scheme", scheme, "--card", "--force")
+            text = (self.out / "README.md").read_text()
+            self.assertIn(said, text)
+            self.assertEqual("block of" in text, scheme == "fp8-block")
+            group = json.loads((self.out / "config.json").read_text())["quantization_config"]["config_groups"]
+            block = group["group_0"]["weights"]["block_structure"]
+            self.assertEqual(block, [64, 32] if scheme == "fp8-block" else None)
 
     def test_names_that_yaml_would_take_for_something_else(self):
         self.source = self.folder / "null: # x"
