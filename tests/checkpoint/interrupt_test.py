@@ -20,7 +20,8 @@ import unittest
 
 import make_checkpoints
 import models
-from disturbed import MIB, SCHEMES, Case
+from command import SCHEMES
+from disturbed import MIB, Case
 
 
 class Kills(Case):
