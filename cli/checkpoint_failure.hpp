@@ -13,6 +13,7 @@ inline ExitCode exit_code_of(checkpoint::FailureKind kind) {
     case checkpoint::FailureKind::usage:
       return ExitCode::usage;
     case checkpoint::FailureKind::data:
+    case checkpoint::FailureKind::unreadable:
     case checkpoint::FailureKind::input:
       return ExitCode::input;
     case checkpoint::FailureKind::output:

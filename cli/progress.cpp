@@ -10,6 +10,7 @@
 
 #include "failure.hpp"
 #include "json_lines.hpp"
+#include "output.hpp"
 #include "plan_report.hpp"
 
 namespace rowscale::cli {
@@ -33,6 +34,16 @@ Progress::Progress(ProgressForm form, const StopSignal* stop)
       moves_(form == ProgressForm::text && isatty(STDERR_FILENO) == 1),
       begin_(Clock::now()),
       last_(begin_) {}
+
+void Progress::found_nothing_to_resume() {
+  const std::string message = "--resume: nothing unfinished is there: it begins at the start";
+  if (form_ == ProgressForm::json) {
+    nlohmann::ordered_json line = json_line("warning");
+    line["message"] = message;
+    print(dump(line) + "\n");
+  }
+  std::fprintf(stderr, "rowscale: warning: %s\n", message.c_str());
+}
 
 void Progress::progress(int64_t done_bytes, int64_t total_bytes) {
   if (first_bytes_ < 0) first_bytes_ = done_bytes;

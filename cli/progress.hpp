@@ -16,6 +16,7 @@ class Progress : public checkpoint::Listener {
  public:
   Progress(ProgressForm form, const StopSignal* stop);
 
+  void found_nothing_to_resume() override;
   void progress(int64_t done_bytes, int64_t total_bytes) override;
   void finished(const std::string& name, int64_t bytes, const std::string& sha256) override;
   bool should_stop() override { return stop_->number() != 0; }

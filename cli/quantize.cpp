@@ -196,7 +196,9 @@ void add_quantize(CLI::App* app) {
       ->capture_default_str();
   command->add_option("--threads", args->convert.threads, "Default: the CPUs the process may use")
       ->check(CLI::Range(1, 1024).description(""));
-  command->add_option("--max-memory", args->max_memory, "Largest resident set, e.g. 256M, 2G")
+  command
+      ->add_option("--max-memory", args->max_memory,
+                   "Largest resident set: 256M, 2G; a number alone is bytes")
       ->type_name("SIZE")
       ->capture_default_str();
   command->add_flag("--dry-run", args->dry_run, "Print the plan, tensor by tensor, and stop");

@@ -121,6 +121,7 @@ std::optional<checkpoint::Plan> plan_as_recorded(Model* source, const Record& re
   try {
     return make_plan(source, record.request);
   } catch (const checkpoint::Failure& failure) {
+    if (failure.kind() == checkpoint::FailureKind::unreadable) throw;  // that ends the work
     check->add_problem(failure.what());
     return std::nullopt;
   }

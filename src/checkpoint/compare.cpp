@@ -124,6 +124,11 @@ class Comparer {
 
 Comparison compare(Model* model, Model* source, const Plan& plan, int threads, int64_t max_memory) {
   const MemoryBudget budget = make_budget(*source, plan, threads, max_memory);
+  if (max_memory < budget.least_bytes) {
+    refuse_usage(
+        "--against: the {} tensors of {} need {} MiB to be compared, verify takes {} MiB at most",
+        plan.tensors.size(), source->path(), budget.least_bytes >> 20, max_memory >> 20);
+  }
   return Comparer(model, source, plan, budget).run();
 }
 

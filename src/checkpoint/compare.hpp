@@ -17,7 +17,8 @@ struct Comparison {
 };
 
 // `plan`: what was to be made of `source`. `threads`: 0 for as many as the process may use. The
-// resident set stays below `max_memory` bytes, as in a conversion. Throws Failure(input).
+// resident set stays below `max_memory` bytes, as in a conversion. Throws Failure: unreadable
+// (either model), data (a number of the source's), usage (more tensors than `max_memory` can list).
 Comparison compare(Model* model, Model* source, const Plan& plan, int threads, int64_t max_memory);
 
 }  // namespace rowscale::checkpoint

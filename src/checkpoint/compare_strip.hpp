@@ -40,7 +40,7 @@ class StripComparer {
   std::vector<float> read_scales(const TensorPlan& tensor);  // of an FP8 weight of the source
   // What was read, cast again and compared. From any thread.
   void compare(ComparedStrip* strip, const std::function<bool()>& stopping) const;
-  // Throws Failure(input) where a file was changed while it was read.
+  // Throws Failure(unreadable) where a file was changed while it was read.
   void release_all();
 
  private:

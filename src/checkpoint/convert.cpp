@@ -10,6 +10,7 @@
 
 #include "checkpoint/failure.hpp"
 #include "checkpoint/journal.hpp"
+#include "checkpoint/journal_header.hpp"
 #include "checkpoint/memory_budget.hpp"
 #include "checkpoint/model_card.hpp"
 #include "checkpoint/open_shards.hpp"
@@ -22,10 +23,22 @@
 #include "checkpoint/strip_schedule.hpp"
 #include "checkpoint/strip_work.hpp"
 #include "checkpoint/target_folder.hpp"
-#include "rowscale/version.hpp"
 
 namespace rowscale::checkpoint {
 namespace {
+
+// Whole MiB as such: what the user wrote, most often.
+std::string memory_text(int64_t bytes) {
+  const bool is_whole = bytes % (int64_t{1} << 20) == 0;
+  return is_whole ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} bytes", bytes);
+}
+
+MemoryBudget require_budget(const Model& model, const Plan& plan, const ConvertRequest& request) {
+  const MemoryBudget out = make_budget(model, plan, request.threads, request.max_memory);
+  if (request.max_memory >= out.least_bytes) return out;
+  refuse_usage("--max-memory: expected at least {} for the {} tensors of this model, got {}",
+               memory_text(out.least_bytes), plan.tensors.size(), memory_text(request.max_memory));
+}
 
 class Converter {
  public:
@@ -37,17 +50,20 @@ class Converter {
         target_(*model, request),
         shards_(model),
         work_(plan, *model),
-        budget_(make_budget(*model, plan, request.threads, request.max_memory)),
+        budget_(require_budget(*model, plan, request)),
         pipeline_(budget_.workers, budget_.strips) {
     for (Strip& strip : pipeline_.strips()) strip.device = open_strip_device(request.device);
   }
 
   Outcome run() {
     target_.begin();
-    const nlohmann::ordered_json header = journal_header();
+    const nlohmann::ordered_json header = journal_header(model_, plan_, request_.card);
     journal_ = std::make_unique<Journal>(target_.is_resumed()
                                              ? Journal::resume(target_.journal_path(), header)
                                              : Journal::create(target_.journal_path(), header));
+    if (request_.unfinished == Unfinished::resume && !target_.is_resumed()) {
+      listener_.found_nothing_to_resume();
+    }
     if (target_.is_published()) {
       finish();
       return Outcome::done;
@@ -87,35 +103,6 @@ class Converter {
   void finish() {
     journal_.reset();
     target_.tidy();
-  }
-
-  // Everything that the output depends on.
-  nlohmann::ordered_json journal_header() const {
-    nlohmann::ordered_json out;
-    out["rowscale"] = std::string(version());
-    out["scheme"] = std::string(to_string(plan_.request.scheme));
-    out["numerics"] = std::string(to_string(plan_.request.numerics));
-    out["ignore"] = plan_.request.ignore;
-    out["card"] = writes_card();
-    out["base_model"] = plan_.request.base_model;
-    nlohmann::ordered_json& source = out["source"];
-    source[kConfigName] = hash_of(model_.config_text());
-    for (uint32_t i = 0; i < model_.shards().size(); ++i) {
-      const TensorFile& file = model_.shards()[i];
-      source[model_.shard_name(i)] = {{"bytes", file.file_bytes()},
-                                      {"modified_ns", file.modified_ns()}};
-    }
-    for (const SideFile& file : model_.side_files()) {
-      if (file.fate == Fate::left_out || file.name == kConfigName) continue;
-      source[file.name] = {{"bytes", file.bytes}, {"modified_ns", file.modified_ns}};
-    }
-    return out;
-  }
-
-  static std::string hash_of(const std::string& text) {
-    Sha256 hash;
-    hash.update(text.data(), text.size());
-    return hash.hex();
   }
 
   // Whether the file that an earlier run finished is still what the journal says.
@@ -438,7 +425,7 @@ Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, L
 void check_target(const Model& model, const Plan& plan, const ConvertRequest& request) {
   const TargetFolder target(model, request);
   target.require_names(output_names(model, request.card));
-  make_budget(model, plan, request.threads, request.max_memory);
+  require_budget(model, plan, request);
   // What cannot be written is refused here, not behind the last shard.
   config_text(model, plan);
   if (request.card == Card::write) model_card(model, plan);

@@ -30,6 +30,8 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
   virtual ~Listener() = default;
+  // Before any progress, where the request is to resume and the conversion begins at its start.
+  virtual void found_nothing_to_resume() = 0;
   virtual void progress(int64_t done_bytes, int64_t total_bytes) = 0;  // of the source
   virtual void finished(const std::string& name, int64_t bytes, const std::string& sha256) = 0;
   virtual bool should_stop() = 0;  // asked between strips
@@ -37,9 +39,9 @@ class Listener {
 
 enum class Outcome { done, stopped };  // stopped: as should_stop() asked; can be resumed
 
-// Throws Failure: usage (the target is in the way), input (the source changed), data (it holds a
-// number that is none), output (no room, quota, I/O error, an error of the device; what is there
-// can be resumed), unsupported (no such device).
+// Throws Failure: usage (the target is in the way), unreadable (or the source changed), data (it
+// holds a number that is none), output (no room, quota, I/O error, an error of the device; what is
+// there can be resumed), unsupported (no such device).
 Outcome convert(Model* model, const Plan& plan, const ConvertRequest& request, Listener* listener);
 
 // Refuses what would be refused anyway, before any work: a target in the way, names that its file

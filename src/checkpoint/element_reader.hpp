@@ -22,7 +22,7 @@ class ElementReader {
   // `file` must be acquired and outlive the reader; holds_floats(entry.type).
   ElementReader(const TensorFile& file, const TensorEntry& entry) : file_(&file), entry_(entry) {}
 
-  // Elements `first` .. `first + count`, valid until the next call. Throws Failure(input).
+  // Elements `first` .. `first + count`, valid until the next call. Throws Failure(unreadable).
   std::span<const float> read(int64_t first, int64_t count);
 
  private:

@@ -18,7 +18,9 @@ enum class FailureKind {
   check,        // something that was asked to hold does not
   usage,        // arguments, or a target that is in the way
   data,         // a number that cannot be quantized: as input, and no use to continue
-  input,        // unreadable, malformed, unsupported, already quantized, nothing to quantize
+  unreadable,   // a file that cannot be opened or read on, or changes: as input, and nothing is
+                // known of what it holds
+  input,        // malformed, unsupported, already quantized, nothing to quantize
   output,       // no room, quota, I/O error
   unsupported,  // no kernel or device for what was asked
 };
@@ -48,9 +50,14 @@ template <class... Args>
 }
 
 // Of the safetensors reader, which has no other way than `internal` to say that memory ran out.
-inline void require_readable(const Status& status) {
+// Of a file's header.
+inline void require_header(const Status& status) {
   if (status.code() == StatusCode::internal) throw std::bad_alloc();
   if (!status.ok()) throw Failure(FailureKind::input, status.message());
+}
+// Of a file whose header was read before.
+inline void require_readable(const Status& status) {
+  if (!status.ok()) throw Failure(FailureKind::unreadable, status.message());
 }
 
 }  // namespace rowscale::checkpoint

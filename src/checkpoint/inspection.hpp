@@ -37,7 +37,7 @@ struct Inspection {
   ScaleStatistics scales;
 };
 
-// Throws Failure(input).
+// Throws Failure(unreadable).
 Inspection inspect(Model& model);
 
 }  // namespace rowscale::checkpoint

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/journal_header.hpp"
 #include "checkpoint/model.hpp"
 #include "checkpoint/output_file.hpp"
 
@@ -17,23 +18,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kLargestJournal = int64_t{1} << 30;
-
-// "scheme: was fp8-dynamic, is fp8-block"; of lists the first element that differs.
-std::string difference(const ordered_json& was, const ordered_json& is, const std::string& where) {
-  if (was == is) return {};
-  if (was.is_object() && is.is_object()) {
-    for (const auto& [key, value] : is.items()) {
-      const ordered_json& before = was.contains(key) ? was[key] : ordered_json();
-      const std::string inner = where.empty() ? key : fmt::format("{}.{}", where, key);
-      const std::string found = difference(before, value, inner);
-      if (!found.empty()) return found;
-    }
-    for (const auto& [key, value] : was.items()) {
-      if (!is.contains(key)) return fmt::format("{}: was {}, is gone", key, value.dump());
-    }
-  }
-  return fmt::format("{}: was {}, is {}", where, was.dump(), is.dump());
-}
 
 [[noreturn]] void refuse_damaged(const std::string& path) {
   refuse_usage("{}: damaged: remove its folder and start anew", path);
@@ -77,14 +61,15 @@ Journal Journal::resume(const std::string& path, const ordered_json& header) {
     const ordered_json line = ordered_json::parse(text.substr(begin, end - begin), nullptr, false);
     begin = end + 1;
     if (!line.is_object()) refuse_damaged(path);
-    if (std::exchange(is_header, false)) {
-      const std::string found = difference(line, header, "");
-      if (!found.empty()) {
-        refuse_usage("--resume: the unfinished conversion is another one: {}", found);
-      }
-      continue;
-    }
     try {
+      if (std::exchange(is_header, false)) {
+        const std::string found = header_difference(line, header);
+        if (found.empty()) continue;
+        refuse_usage(
+            "--resume: the unfinished conversion is another one: {}. --force without --resume "
+            "starts anew",
+            found);
+      }
       out.take(line);
     } catch (const nlohmann::json::exception&) {  // a member is missing, or of another type
       refuse_damaged(path);

@@ -173,6 +173,19 @@ std::string indented(std::string_view value, const std::string& indent) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+std::string json_string(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 nlohmann::json parse_config(std::string_view text, const std::string& name) {
   if (text.find('\0') != std::string_view::npos) {  // the parser would take it for the end
     refuse_input("{}: expected JSON, got a NUL at byte {}", name, text.find('\0'));

@@ -9,6 +9,11 @@
 
 namespace rowscale::checkpoint {
 
+bool is_utf8(std::string_view text);
+
+// A JSON string, with its quotes; what is no UTF-8 in `text` becomes U+FFFD.
+std::string json_string(const std::string& text);
+
 // As Python's json reads it. What JSON does not have, or our parser does not take, is read as
 // something else: NaN, Infinity, -Infinity and numbers beyond a double as 0, half a surrogate pair
 // as U+FFFD. Of a member that occurs twice the last one counts, as in Python. Throws

@@ -8,8 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "checkpoint/failure.hpp"
-
 namespace rowscale::checkpoint {
 namespace {
 
@@ -29,6 +27,10 @@ int64_t plan_bytes(const Model& model, const Plan& plan) {
     names += static_cast<int64_t>(model.entry(tensor.source).name.size());
   }
   return static_cast<int64_t>(plan.tensors.size()) * kTensorBytes + names * kNames;
+}
+
+int strips_of(int workers) {
+  return workers + 4;  // being read, waiting, being written
 }
 
 // "max 100000" or "200000 100000": the quota and its period in microseconds.
@@ -71,23 +73,17 @@ int usable_threads() {
 }
 
 MemoryBudget make_budget(const Model& model, const Plan& plan, int threads, int64_t max_memory) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
   MemoryBudget out;
-  out.workers = threads > 0 ? threads : usable_threads();
-  out.strips = out.workers + 4;  // being read, waiting, being written
   const int64_t needed = kFixed + plan_bytes(model, plan);
-  const int64_t left = (max_memory - needed) / kStripBytes;
+  const int64_t one_worker = needed + strips_of(1) * kFewestElements * kStripBytes;
+  out.least_bytes = (one_worker + kMiB - 1) / kMiB * kMiB;
+  const int64_t elements = (max_memory - needed) / kStripBytes;
+  out.workers = threads > 0 ? threads : usable_threads();
   // Fewer workers before strips that are too small to be read well.
-  while (out.workers > 1 && left / out.strips < kFewestElements) {
-    --out.workers;
-    --out.strips;
-  }
-  out.strip_elements = std::min(left / out.strips, kMostElements);
-  if (out.strip_elements < kFewestElements) {
-    refuse_usage(
-        "--max-memory: expected at least {} MiB for the {} tensors of this model, got {} MiB",
-        ((needed + out.strips * kFewestElements * kStripBytes) >> 20) + 1, plan.tensors.size(),
-        max_memory >> 20);
-  }
+  while (out.workers > 1 && elements / strips_of(out.workers) < kFewestElements) --out.workers;
+  out.strips = strips_of(out.workers);
+  out.strip_elements = std::min(elements / out.strips, kMostElements);
   return out;
 }
 

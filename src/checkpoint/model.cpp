@@ -127,7 +127,7 @@ Model Model::open(const std::string& path) {
 
 void Model::open_file() {
   TensorFile file;
-  require_readable(TensorFile::open(path_, &file));
+  require_header(TensorFile::open(path_, &file));
   file.release();
   shards_.push_back(std::move(file));
   shard_names_.push_back(fs::path(path_).filename().string());
@@ -140,7 +140,7 @@ void Model::open_folder() {
   read_config();
   for (const std::string& name : shard_names_) {
     TensorFile file;
-    require_readable(TensorFile::open(file_path(name), &file));
+    require_header(TensorFile::open(file_path(name), &file));
     file.release();
     shards_.push_back(std::move(file));
   }

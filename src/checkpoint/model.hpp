@@ -104,7 +104,7 @@ class Model {
   std::vector<SideFile> side_files_;
 };
 
-// A whole small file. Throws Failure(input).
+// A whole small file. Throws Failure: unreadable; input (a larger one, or a Git LFS pointer).
 std::string read_text(const std::string& path, int64_t largest);
 
 }  // namespace rowscale::checkpoint

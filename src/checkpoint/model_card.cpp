@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/json_text.hpp"
 #include "checkpoint/output_names.hpp"
 #include "checkpoint/output_texts.hpp"
 
@@ -58,7 +58,7 @@ std::string yaml_text(const std::string& text) {
   const bool is_plain =
       text.find_first_not_of(kPlain) == std::string::npos &&
       text.find_first_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == 0;
-  return is_plain ? text : nlohmann::json(text).dump();
+  return is_plain ? text : json_string(text);
 }
 
 // YAML as the Hub's cards have it: members at the start of a line, their values behind or indented.

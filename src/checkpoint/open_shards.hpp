@@ -17,10 +17,10 @@ class OpenShards {
   OpenShards& operator=(const OpenShards&) = delete;
   ~OpenShards();
 
-  // The shard, open until the next call of a member. Throws Failure(input): it cannot be opened, or
-  // was changed since the model was.
+  // The shard, open until the next call of a member. Throws Failure(unreadable): it cannot be
+  // opened, or was changed since the model was.
   const TensorFile& acquire(uint32_t shard);
-  // Throws Failure(input) where one was changed while it was read.
+  // Throws Failure(unreadable) where one was changed while it was read.
   void release_all();
 
  private:

@@ -22,7 +22,7 @@ PlainFile::PlainFile(std::string path) : path_(std::move(path)) {
   if (fd_ < 0 || fstat(fd_, &info) != 0) {
     const std::string why = std::generic_category().message(errno);
     if (fd_ >= 0) ::close(fd_);
-    refuse_input("{}: cannot be opened: {}", path_, why);
+    throw Failure(FailureKind::unreadable, path_ + ": cannot be opened: " + why);
   }
   if (!S_ISREG(info.st_mode)) {
     ::close(fd_);
@@ -37,7 +37,7 @@ PlainFile::~PlainFile() {
 
 void PlainFile::read(int64_t offset, int64_t bytes, void* out) const {
   const Status status = read_at(fd_, offset, bytes, static_cast<char*>(out));
-  if (!status.ok()) refuse_input("{}: {}", path_, status.message());
+  if (!status.ok()) throw Failure(FailureKind::unreadable, path_ + ": " + status.message());
 }
 
 void PlainFile::require_no_pointer() const {

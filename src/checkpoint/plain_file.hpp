@@ -6,7 +6,8 @@
 
 namespace rowscale::checkpoint {
 
-// Throws Failure(input): unreadable, no regular file, shorter than it was.
+// Throws Failure: unreadable (it cannot be opened or read, is shorter than it was), input (no
+// regular file).
 class PlainFile {
  public:
   explicit PlainFile(std::string path);

@@ -10,6 +10,7 @@
 #include "checkpoint/failure.hpp"
 #include "checkpoint/fused_group.hpp"
 #include "checkpoint/ignore_list.hpp"
+#include "checkpoint/json_text.hpp"
 #include "checkpoint/patterns.hpp"
 #include "checkpoint/plan_warnings.hpp"
 
@@ -37,6 +38,7 @@ class Planner {
   }
 
   Plan make() {
+    check_request();
     check_model();
     list_tensors();
     for (TensorPlan& tensor : plan_.tensors) decide_one(&tensor);
@@ -53,6 +55,12 @@ class Planner {
  private:
   bool from_fp8() const { return plan_.source_format == SourceFormat::block_fp8; }
   const TensorEntry& entry(const TensorPlan& tensor) const { return model_.entry(tensor.source); }
+
+  void check_request() const {
+    if (is_utf8(plan_.request.base_model)) return;
+    refuse_usage("--base-model: expected UTF-8, which rowscale.json needs, got {}",
+                 json_string(plan_.request.base_model));
+  }
 
   void check_model() {
     if (!model_.is_folder()) {

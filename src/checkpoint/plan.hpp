@@ -90,7 +90,7 @@ struct Plan {
 };
 
 // Throws Failure: input (what cannot be converted, or nothing to quantize), usage (a pattern that
-// fits nothing or splits a fused group).
+// fits nothing or splits a fused group), unreadable (of the heads and embeddings that it compares).
 Plan make_plan(Model* model, const PlanRequest& request);
 
 // The weight matrices of a tensor whose action is quantize, requantize or pass.

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <utility>
 
+#include "checkpoint/file_time.hpp"
 #include "checkpoint/header_handler.hpp"
 #include "checkpoint/json_source.hpp"
 #include "checkpoint/read_at.hpp"
@@ -168,10 +169,6 @@ Status read_header_length(int fd, int64_t file_bytes, int64_t* length_out) {
   return {};
 }
 
-int64_t ns_of(const struct stat& info) {
-  return info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
-}
-
 }  // namespace
 
 bool has_control_character(std::string_view text) {
@@ -241,7 +238,7 @@ Status TensorFile::open(const std::string& path, TensorFile* out) try {
   if (fstat(file.fd_, &info) != 0) return refuse("cannot be read: " + errno_text());
   if (!S_ISREG(info.st_mode)) return refuse("expected a regular file");
   file.file_bytes_ = info.st_size;
-  file.modified_ns_ = ns_of(info);
+  file.modified_ns_ = modification_ns(info);
 
   int64_t length = 0;
   if (Status status = read_header_length(file.fd_, file.file_bytes_, &length); !status.ok()) {
@@ -284,7 +281,7 @@ const TensorEntry* TensorFile::find(std::string_view name) const {
 Status TensorFile::check_unchanged() const {
   struct stat info = {};
   if (fstat(fd_, &info) != 0) return malformed(path_ + ": cannot be read: " + errno_text());
-  if (info.st_size == file_bytes_ && ns_of(info) == modified_ns_) return {};
+  if (info.st_size == file_bytes_ && modification_ns(info) == modified_ns_) return {};
   return malformed(
       fmt::format("{}: expected the file of {} bytes that was opened, got one of {} "
                   "bytes that was changed since",

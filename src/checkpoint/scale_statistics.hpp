@@ -29,7 +29,7 @@ struct ScaleStatistics {
 };
 
 // Of every tensor that is named like the scales of an FP8 weight which is there. Shards are
-// acquired and released. Throws Failure(input).
+// acquired and released. Throws Failure(unreadable).
 ScaleStatistics scale_statistics(Model& model);
 
 }  // namespace rowscale::checkpoint

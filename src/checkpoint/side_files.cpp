@@ -1,13 +1,16 @@
 #include "checkpoint/side_files.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 
 #include "checkpoint/failure.hpp"
+#include "checkpoint/file_time.hpp"
 #include "checkpoint/header_handler.hpp"
+#include "checkpoint/json_text.hpp"
 #include "checkpoint/record.hpp"
 #include "checkpoint/working_names.hpp"
 
@@ -17,12 +20,8 @@ void require_printable(const std::string& folder, const std::string& name) {
   if (has_control_character(name)) {
     refuse_input("{}: the name of {} holds a control character: rename it", folder, shown(name));
   }
-  try {
-    static_cast<void>(nlohmann::json(name).dump());
-  } catch (const nlohmann::json::exception&) {
-    refuse_input(
-        "{}: the name of {} is no UTF-8: rename it", folder,
-        nlohmann::json(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+  if (!is_utf8(name)) {
+    refuse_input("{}: the name of {} is no UTF-8: rename it", folder, json_string(name));
   }
 }
 
@@ -100,9 +99,11 @@ void list(const fs::path& folder, const std::string& prefix, const std::vector<s
       continue;
     }
     if (fs::is_regular_file(status)) {
-      file.bytes = static_cast<int64_t>(fs::file_size(it->path(), ignored));
-      file.modified_ns =
-          static_cast<int64_t>(fs::last_write_time(it->path(), ignored).time_since_epoch().count());
+      struct stat info = {};
+      if (stat(it->path().c_str(), &info) == 0) {  // else copying it fails
+        file.bytes = info.st_size;
+        file.modified_ns = modification_ns(info);
+      }
     }
     if (at_top && (base == index_name || base == "config.json")) {
       file.fate = Fate::rewritten;

@@ -14,7 +14,7 @@ class StripWork {
  public:
   StripWork(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
 
-  // The shards that the strip's task needs are acquired. Throws Failure(input).
+  // The shards that the strip's task needs are acquired. Throws Failure(unreadable).
   void read(Strip* strip) const;
   // `stopping`: whether to give up waiting for other strips. Throws Failure(data) for numbers that
   // no scale can serve.

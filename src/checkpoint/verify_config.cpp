@@ -125,7 +125,9 @@ void verify_group(const json& group, const std::string& where, Check* check) {
 }  // namespace
 
 Check verify_config(const json& config) {
-  Check check("config", "every reader understands the quantization config");
+  Check check(
+      "config",
+      "the quantization config has only fields of compressed-tensors 0.11.0 and schemes of vLLM");
   const auto it = config.find("quantization_config");
   if (it == config.end() || !it->is_object()) {
     check.add_problem("config.json: quantization_config: expected an object, got none");

@@ -14,7 +14,7 @@ namespace rowscale::checkpoint {
 // scales: each is finite and positive.
 // codes: none is NaN.
 // index: no tensor lies in a file that the index does not assign it to, the sizes add up.
-// Reads each FP8 tensor once, in strips. Throws Failure(input).
+// Reads each FP8 tensor once, in strips. Throws Failure(unreadable).
 std::vector<Check> verify_weights(Model& model);
 
 }  // namespace rowscale::checkpoint

@@ -9,13 +9,9 @@ import unittest
 
 import make_checkpoints
 import models
+from folder import files_of
 
 MIB = 1 << 20
-SCHEMES = ("fp8-dynamic", "fp8-block", "fp8-tensor")
-
-
-def files_of(path):
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 class Case(unittest.TestCase):

@@ -94,6 +94,11 @@ DTYPES = {
 }
 
 
+def files_of(path):
+    """Name -> bytes of every file below the folder `path`."""
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
 class Shard:
     """One safetensors file, read by the format's description: the header at once, tensors when asked."""
 

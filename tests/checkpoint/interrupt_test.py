@@ -20,7 +20,8 @@ import unittest
 
 import make_checkpoints
 import models
-from disturbed import MIB, SCHEMES, Case
+from command import SCHEMES
+from disturbed import MIB, Case
 
 
 class Kills(Case):
@@ -81,6 +82,26 @@ class Kills(Case):
                 break
             self.assertTrue(stopped, f"{number}: every run was quicker than the signal")
 
+    def test_signals_in_the_background_of_a_script(self):
+        """A shell without job control starts "command &" with SIGINT ignored: it stays so; SIGTERM stops."""
+        command = self.command(self.single, "--scheme", "fp8-tensor", "--threads", "1")
+        shell = ["sh", "-c", '"$@" & echo $!; wait $!', "sh", *command]
+        part = self.folder / ".out.rowscale" / ".rowscale-part"
+        with subprocess.Popen(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            pid = int(process.stdout.readline())
+            while process.poll() is None and not part.exists():
+                pass
+            os.kill(pid, signal.SIGSTOP)  # both signals wait together, so the order is not left to chance
+            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGCONT)
+            _, said = process.communicate()
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
+        self.assertIn("stopped. To continue: ", said)
+        self.assertFalse(self.out.exists())
+        self.run_to(0, self.single, "--scheme", "fp8-tensor", "--resume")
+        self.assert_complete(self.single, "fp8-tensor")
+
     def stop_early(self, source, *options):
         """Leaves an unfinished conversion: killed once its journal has a finished tensor or file."""
         process = self.start(source, *options)
@@ -97,17 +118,66 @@ class Kills(Case):
         self.stop_early(source, "--scheme", "fp8-tensor")
         self.run_to(2, source, "--scheme", "fp8-tensor")  # without --resume: in the way
         for options, word in (
-            (("--scheme", "fp8-block"), 'scheme: was "fp8-tensor", is "fp8-block"'),
-            (("--scheme", "fp8-tensor", "--numerics", "precise"), "numerics"),
-            (("--scheme", "fp8-tensor", "--ignore", "re:.*down_proj"), "ignore"),
-            (("--scheme", "fp8-tensor", "--card"), "card"),
+            (("--scheme", "fp8-block"), '--scheme was "fp8-tensor", is "fp8-block"'),
+            (
+                ("--scheme", "fp8-tensor", "--numerics", "precise"),
+                '--numerics was "compressed-tensors", is "precise"',
+            ),
+            (
+                ("--scheme", "fp8-tensor", "--ignore", "re:.*down_proj", "--ignore", "re:.*o_proj"),
+                '--ignore was not given, is "re:.*down_proj", "re:.*o_proj"',
+            ),
+            (("--scheme", "fp8-tensor", "--card"), "--card was not given, is given"),
+            (
+                ("--scheme", "fp8-tensor", "--base-model", "owner/name"),
+                '--base-model was not given, is "owner/name"',
+            ),
         ):
-            self.assertIn(word, self.run_to(2, source, *options, "--resume").stderr)
-        shard = source / "model.safetensors"
-        os.utime(shard, ns=(1, 1))
-        self.assertIn(
-            "source.model.safetensors", self.run_to(2, source, "--scheme", "fp8-tensor", "--resume").stderr
-        )
+            said = self.run_to(2, source, *options, "--resume").stderr
+            self.assertIn(f"another one: {word}. --force without --resume starts anew", said)
+
+    def test_resume_says_what_became_of_the_model(self):
+        """In words, a time as a calendar has it; the first difference alone."""
+        source = self.folder / "model"
+        shutil.copytree(self.single, source)
+        for name in ("model.safetensors", "notes.txt"):
+            (source / name).touch()
+            os.utime(source / name, ns=(0, 1_700_000_000_250_000_000))
+        self.stop_early(source, "--scheme", "fp8-tensor")
+
+        def refused():
+            return self.run_to(2, source, "--scheme", "fp8-tensor", "--resume").stderr
+
+        for name in ("notes.txt", "model.safetensors"):
+            os.utime(source / name, ns=(0, 1_700_003_600_000_000_001))
+            self.assertIn(
+                f'MODEL: "{name}" was of 2023-11-14 22:13:20.250000000 UTC, '
+                "is of 2023-11-14 23:13:20.000000001 UTC",
+                refused(),
+            )
+        os.utime(source / "model.safetensors", ns=(0, 1_700_000_000_250_000_000))
+        (source / "notes.txt").write_text("four")
+        self.assertIn('MODEL: "notes.txt" had 0 bytes, has 4', refused())
+        (source / "notes.txt").unlink()
+        self.assertIn('MODEL: "notes.txt" is gone', refused())
+        (source / "more.txt").touch()
+        self.assertIn('MODEL: "more.txt" was not there', refused())
+        (source / "config.json").write_bytes((source / "config.json").read_bytes() + b"\n")
+        self.assertIn('MODEL: "config.json" has other contents', refused())
+
+    def test_nothing_to_resume_is_said(self):
+        said = "rowscale: warning: --resume: nothing unfinished is there: it begins at the start\n"
+        done = self.run_to(0, self.shards, "--scheme", "fp8-dynamic", "--resume")
+        self.assertEqual(done.stderr, said)
+        self.assert_complete(self.shards, "fp8-dynamic")
+        shutil.rmtree(self.out)
+        done = self.run_to(0, self.shards, "--scheme", "fp8-dynamic", "--resume", "--json")
+        warnings = [x for x in map(json.loads, done.stdout.splitlines()) if x["event"] == "warning"]
+        self.assertEqual([x["message"] for x in warnings], [said.removeprefix("rowscale: warning: ").strip()])
+        shutil.rmtree(self.out)
+        self.stop_early(self.single, "--scheme", "fp8-tensor")
+        done = self.run_to(0, self.single, "--scheme", "fp8-tensor", "--resume")
+        self.assertEqual(done.stderr, "")
 
     def test_a_damaged_part_is_made_anew(self):
         """As after a power failure that lost what the journal promised."""
@@ -180,7 +250,7 @@ class Finished(Case):
         changed = source / "tokenizer.json"
         changed.write_bytes(bytes(changed.stat().st_size))
         done = self.run_to(2, source, "--scheme", "fp8-dynamic", "--resume")
-        self.assertIn("source.tokenizer.json", done.stderr)
+        self.assertIn('MODEL: "tokenizer.json" was of ', done.stderr)
         self.assertFalse(self.out.exists())
 
     def test_a_damaged_journal(self):

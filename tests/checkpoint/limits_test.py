@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+import folder
 import make_checkpoints
 import models
 
@@ -45,6 +46,19 @@ class Limits(unittest.TestCase):
         make_checkpoints.write(source, models.llama(), {})  # no folders inside
         subprocess.run([ROWSCALE, "quantize", source, out, "--scheme", "fp8-dynamic", "--quiet"], check=True)
         # One file beside the three: the models can be opened, but not both be read.
+        done = self.run_with(resource.RLIMIT_NOFILE, 4, "verify", out, "--against", source, "--threads", "1")
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("Too many open files", done.stderr)
+
+    def test_against_a_source_that_cannot_be_read_while_it_is_planned(self):
+        """Planning compares a tied head with the embedding: here they lie in two files, and one can be open."""
+        source, out = self.folder / "model", self.folder / "out"
+        model = models.llama_duplicate_head()
+        model.shards = 2
+        make_checkpoints.write(source, model, {})
+        files = folder.Checkpoint(source).files
+        self.assertNotEqual(files["lm_head.weight"], files["model.embed_tokens.weight"])
+        subprocess.run([ROWSCALE, "quantize", source, out, "--scheme", "fp8-dynamic", "--quiet"], check=True)
         done = self.run_with(resource.RLIMIT_NOFILE, 4, "verify", out, "--against", source, "--threads", "1")
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("Too many open files", done.stderr)

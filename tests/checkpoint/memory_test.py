@@ -17,7 +17,9 @@ import expected
 import folder
 import make_checkpoints
 import models
-from disturbed import MIB, SCHEMES, Case, files_of
+from command import SCHEMES
+from disturbed import MIB, Case
+from folder import files_of
 
 LARGEST_HEADER = 100_000_000
 

@@ -7,7 +7,6 @@ test goes through all N: afterwards OUT is complete or not there, --resume ends 
 undisturbed run, and so does a new run, if need be after it said what it found and was told --force.
 """
 
-import json
 import os
 import pathlib
 import random
@@ -23,7 +22,8 @@ import numpy as np
 
 import make_checkpoints
 import models
-from disturbed import Case, files_of
+from disturbed import Case
+from folder import files_of
 
 WORKING = (".rowscale-journal", ".rowscale-lock", ".rowscale-part", ".rowscale-work")
 SCHEME = ("--scheme", "fp8-dynamic")
@@ -204,7 +204,7 @@ class Steps(Case):
                     self.assertIn(status, (0, -signal.SIGKILL))
                     done = self.run_any(*SCHEME, "--force", "--resume")
                     if done.returncode != 0:  # the second one had not begun
-                        self.assertIn('scheme: was "fp8-block", is "fp8-dynamic"', done.stderr)
+                        self.assertIn('--scheme was "fp8-block", is "fp8-dynamic"', done.stderr)
                         self.run_to(0, self.source, *SCHEME, "--force")
                     self.assert_complete(self.source, "fp8-dynamic")
 
