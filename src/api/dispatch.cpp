@@ -29,13 +29,6 @@ Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&
   return on_cpu();
 }
 
-// Of its sources the CUDA backend has those that round as the chain of separate operators does.
-bool cuda_has_cast_points(const plan::Source& source) {
-  const bool sum_is_rounded =
-      source.residual_sum == plan::ResidualSum::rounded || source.norm.residual.data == nullptr;
-  return sum_is_rounded && source.silu == plan::SiluForm::rounded;
-}
-
 }  // namespace
 
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
@@ -43,14 +36,7 @@ Status run_quantize(const plan::Source& source, const Recipe& recipe, const Tens
   const plan::FusedCall call = plan::resolve(source, recipe);
   return on_device(
       source.x, exec, [&] { return cpu::quantize(call.source, call.recipe, codes, scales, exec); },
-      [&] {
-        if (!cuda_has_cast_points(call.source)) {
-          return Status(StatusCode::unsupported,
-                        "this build has no CUDA kernels for profile vllm behind silu_mul or a norm "
-                        "with a residual");
-        }
-        return cuda::quantize(call.source, call.recipe, codes, scales, exec);
-      });
+      [&] { return cuda::quantize(call.source, call.recipe, codes, scales, exec); });
 }
 
 Status run_store_rows(const plan::Source& source, const TensorView& y, const Exec& exec) {
@@ -65,7 +51,7 @@ Status run_mla(const plan::Mla& mla, const Exec& exec) {
   resolved.kv_recipe = resolve(mla.kv_recipe);
   return on_device(
       mla.x, exec, [&] { return cpu::mla_norm_quantize(resolved, exec); },
-      [&] { return Status(StatusCode::unsupported, "this build has no CUDA kernels for mla"); });
+      [&] { return cuda::mla_norm_quantize(resolved, exec); });
 }
 
 Status run_dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,

@@ -24,6 +24,10 @@ Status quantize(const plan::Source& /*source*/, const Recipe& /*recipe*/,
   return absent();
 }
 
+Status mla_norm_quantize(const plan::Mla& /*mla*/, const Exec& /*exec*/) {
+  return absent();
+}
+
 Status store_rows(const plan::Source& /*source*/, const TensorView& /*y*/, const Exec& /*exec*/) {
   return absent();
 }

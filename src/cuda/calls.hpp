@@ -35,6 +35,20 @@ struct QuantizeCall {
   int partial_count = 0;
 };
 
+// Columns of rows that are copied.
+struct RopeCall {
+  plan::RowView from;
+  plan::RowView to;
+  int64_t columns = 0;  // 0: none
+};
+
+// The parts of rows of latent attention. Without codes kv has no scales.
+struct MlaCall {
+  QuantizeCall q;
+  QuantizeCall kv;
+  RopeCall rope;
+};
+
 struct DequantizeCall {
   plan::GpuLoads loads = plan::GpuLoads::cached;
   plan::Source source;  // dequantized

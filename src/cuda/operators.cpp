@@ -4,13 +4,12 @@
 
 #include <algorithm>
 
-#include "cuda/calls.hpp"
+#include "cuda/call_parts.hpp"
 #include "cuda/context.hpp"
 #include "cuda/devices.hpp"
 #include "cuda/registry.hpp"
 
 namespace rowscale::cuda {
-namespace {
 
 Launch launch_of(const Exec& exec, const DeviceFacts& facts, int64_t blocks, int threads) {
   // Code for older architectures does not wait for the kernel before it.
@@ -19,6 +18,8 @@ Launch launch_of(const Exec& exec, const DeviceFacts& facts, int64_t blocks, int
           waits ? exec.dependent_launch : DependentLaunch::off,
           waits ? DependentLaunch::on : DependentLaunch::off};
 }
+
+namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -35,6 +36,7 @@ KernelKey key_of(const QuantizeCall& call, Operation operation, const plan::GpuP
   key.scales = plan.scales;
   key.lanes = plan.lanes;
   key.chunks = plan.chunks;
+  if (call.source.silu != plan::SiluForm::rounded) key.silu = plan::SiluForm::product;
   if (plan.split == plan::GpuSplit::norm) {
     key.threads = plan.threads;
     key.unit = plan.unit;
@@ -92,6 +94,7 @@ Status problem_of(const plan::Source& source, const plan::RowView& to, plan::Gpu
   problem->weights = weights_of(source);
   problem->residual =
       source.norm.residual.data == nullptr ? plan::NormResidual::none : plan::NormResidual::added;
+  problem->residual_sum = source.residual_sum;
   problem->multiprocessors = facts.multiprocessors;
   problem->l2_bytes = facts.l2_bytes;
   return {};
@@ -141,6 +144,7 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
     }
   }
   const bool takes_short_ways =
+      source.silu == plan::SiluForm::rounded &&
       plan::has_short_ways(source.kind, x.element_bytes(), recipe.format) &&
       problem->access == plan::GpuAccess::vectors && x.batches() == 1 && !x.is_masked();
   problem->scales = takes_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
@@ -159,6 +163,31 @@ Status rows_problem(const plan::Source& source, const TensorView& y, plan::GpuPr
   return {};
 }
 
+QuantizeCall quantize_call(const plan::Source& source, const Recipe& recipe,
+                           const TensorView& codes, const TensorView& scales,
+                           const plan::GpuPlan& plan) {
+  QuantizeCall call;
+  call.loads = plan.loads;
+  call.units = plan.units;
+  call.source = source;
+  call.recipe = recipe;
+  call.x = plan::RowView(source.x);
+  call.codes = plan::RowView(codes);
+  call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.codes.columns());
+  call.scales = scales.data;
+  return call;
+}
+
+QuantizeCall rows_call(const plan::Source& source, const TensorView& y, const plan::GpuPlan& plan) {
+  QuantizeCall call;
+  call.loads = plan.loads;
+  call.source = source;
+  call.source.row_out = y;
+  call.x = plan::RowView(source.x);
+  call.codes = plan::RowView(y);
+  return call;
+}
+
 Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                 const TensorView& scales, const Exec& exec) {
   plan::GpuProblem problem;
@@ -169,15 +198,7 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                 const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan) {
   if (Status s = check_workspace(recipe, exec); !s.ok()) return s;
-  QuantizeCall call;
-  call.loads = plan.loads;
-  call.units = plan.units;
-  call.source = source;
-  call.recipe = recipe;
-  call.x = plan::RowView(source.x);
-  call.codes = plan::RowView(codes);
-  call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.codes.columns());
-  call.scales = scales.data;
+  QuantizeCall call = quantize_call(source, recipe, codes, scales, plan);
   if (is_dynamic_tensor(recipe)) {
     call.partials = static_cast<float*>(exec.workspace.data);
     call.partial_count = plan.partials;
@@ -193,13 +214,7 @@ Status store_rows(const plan::Source& source, const TensorView& y, const Exec& e
 
 Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec,
                   const plan::GpuPlan& plan) {
-  QuantizeCall call;
-  call.loads = plan.loads;
-  call.source = source;
-  call.source.row_out = y;
-  call.x = plan::RowView(source.x);
-  call.codes = plan::RowView(y);
-  return run(call, Operation::make_rows, plan, exec);
+  return run(rows_call(source, y, plan), Operation::make_rows, plan, exec);
 }
 
 Status dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "plan/gpu_plan.hpp"
+#include "plan/mla.hpp"
 #include "plan/source.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
@@ -25,6 +26,8 @@ Status quantize(const plan::Source& source, const Recipe& recipe, const TensorVi
 // With one of plan::candidate_plans(problem).
 Status quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                 const TensorView& scales, const Exec& exec, const plan::GpuPlan& plan);
+// Recipes are resolved, that of kv only where there are kv codes.
+Status mla_norm_quantize(const plan::Mla& mla, const Exec& exec);
 // The rows of a source, unquantized. Waits for nothing and allocates nothing.
 Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec);
 // By a plan of one's own: a candidate of rows_problem().

@@ -12,9 +12,16 @@
 namespace rowscale::cuda {
 namespace {
 
+bool is_norm(plan::GpuSplit split) {
+  return split == plan::GpuSplit::norm || split == plan::GpuSplit::norm_any;
+}
+
 const char* kernel_name(const KernelKey& key) {
   if (key.operation == Operation::dequantize) return "dequantize_chunks";
-  if (key.operation == Operation::make_rows) return "make_rows";
+  if (key.operation == Operation::mla) {
+    return key.split == plan::GpuSplit::norm ? "mla_rows" : "mla_any";
+  }
+  if (key.operation == Operation::make_rows && !is_norm(key.split)) return "make_rows";
   switch (key.split) {
     case plan::GpuSplit::groups:
       return "quantize_groups";
@@ -39,6 +46,7 @@ std::string plan_text(const KernelKey& key) {
       fmt::format("{} {} -> {} access={} scales={} lanes={} chunks={}", plan::to_string(key.source),
                   to_string(key.input), to_string(key.output), plan::to_string(key.access),
                   plan::to_string(key.scales), key.lanes, key.chunks);
+  if (key.silu != plan::SiluForm::rounded) text += " products=fp32";
   if (key.split == plan::GpuSplit::norm) {
     text += fmt::format(" threads={} unit={} residual={}", key.threads, plan::to_string(key.unit),
                         plan::to_string(key.residual));
@@ -58,11 +66,7 @@ auto likeness(const KernelKey& a, const KernelKey& b) {
 const std::vector<Kernel>& all_kernels() {
   static const std::vector<Kernel> kernels = [] {
     std::vector<Kernel> all;
-    for (const auto& list :
-         {plain_f32_kernels(), plain_f16_kernels(), plain_bf16_kernels(), dequantized_kernels(),
-          silu_mul_kernels(), gelu_tanh_mul_kernels(), relu2_kernels(), swiglu_clamped_kernels(),
-          rms_norm_bf16_kernels(), rms_norm_f16_kernels(), rms_norm_any_kernels(),
-          dequantize_kernels()}) {
+    for (const auto& list : kernel_lists()) {
       all.insert(all.end(), list.begin(), list.end());
     }
     std::sort(all.begin(), all.end(),
@@ -73,6 +77,14 @@ const std::vector<Kernel>& all_kernels() {
 }
 
 }  // namespace
+
+std::vector<std::span<const Kernel>> kernel_lists() {
+  return {plain_f32_kernels(),     plain_f16_kernels(),    plain_bf16_kernels(),
+          dequantized_kernels(),   silu_mul_kernels(),     silu_mul_vllm_kernels(),
+          gelu_tanh_mul_kernels(), relu2_kernels(),        swiglu_clamped_kernels(),
+          rms_norm_bf16_kernels(), rms_norm_f16_kernels(), rms_norm_any_kernels(),
+          mla_kernels(),           dequantize_kernels()};
+}
 
 std::string to_string(const KernelKey& key) {
   return fmt::format("rowscale::cuda::{} {}", kernel_name(key), plan_text(key));

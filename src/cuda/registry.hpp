@@ -16,9 +16,10 @@ namespace rowscale::cuda {
 
 struct QuantizeCall;
 struct DequantizeCall;
+struct MlaCall;
 struct RelayoutCall;
 
-enum class Operation : uint8_t { quantize, make_rows, dequantize };
+enum class Operation : uint8_t { quantize, make_rows, mla, dequantize };
 
 // What distinguishes an instance.
 struct KernelKey {
@@ -32,6 +33,7 @@ struct KernelKey {
   int lanes = 1;
   int chunks = 1;
   int threads = 0;                                         // norm: of a row
+  plan::SiluForm silu = plan::SiluForm::rounded;           // silu_mul: rounded, or not
   plan::NormUnit unit = plan::NormUnit::row;               // norm
   plan::NormResidual residual = plan::NormResidual::none;  // norm
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
@@ -43,6 +45,7 @@ std::string to_string(const KernelKey& key);
 struct Kernel {
   KernelKey key;
   cudaError_t (*quantize)(const QuantizeCall&, const Launch&) = nullptr;
+  cudaError_t (*mla)(const MlaCall&, const Launch&) = nullptr;
   cudaError_t (*dequantize)(const DequantizeCall&, const Launch&) = nullptr;
 };
 
@@ -52,13 +55,18 @@ std::span<const Kernel> plain_f16_kernels();
 std::span<const Kernel> plain_bf16_kernels();
 std::span<const Kernel> dequantized_kernels();
 std::span<const Kernel> silu_mul_kernels();
+std::span<const Kernel> silu_mul_vllm_kernels();
 std::span<const Kernel> gelu_tanh_mul_kernels();
 std::span<const Kernel> relu2_kernels();
 std::span<const Kernel> swiglu_clamped_kernels();
 std::span<const Kernel> rms_norm_bf16_kernels();
 std::span<const Kernel> rms_norm_f16_kernels();
 std::span<const Kernel> rms_norm_any_kernels();
+std::span<const Kernel> mla_kernels();
 std::span<const Kernel> dequantize_kernels();
+
+// All of them.
+std::vector<std::span<const Kernel>> kernel_lists();
 
 // The architecture of the code that the current device runs: 90 for compute_90.
 cudaError_t query_code(int* version);

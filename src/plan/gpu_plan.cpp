@@ -24,8 +24,10 @@ int64_t units_of(const GpuProblem& p) {
 
 // Whether the kernels that keep a row in registers know the call's units.
 bool has_norm_unit(const GpuProblem& p) {
-  const bool is_common = p.access == GpuAccess::vectors && p.weights == NormWeights::words &&
-                         p.element_bytes == 2 && p.batches == 1 && p.masks == RowMasks::none;
+  const bool is_common =
+      p.access == GpuAccess::vectors && p.weights == NormWeights::words && p.element_bytes == 2 &&
+      p.batches == 1 && p.masks == RowMasks::none &&
+      (p.residual == NormResidual::none || p.residual_sum == ResidualSum::rounded);
   if (!is_common || p.sink == GpuSink::rows) return is_common;
   if (p.recipe.format != Format::e4m3) return false;
   if (p.recipe.scale_source == ScaleSource::given) return p.grid.rows == 1 && p.grid.columns == 1;

@@ -98,6 +98,7 @@ struct GpuProblem {
   RowMasks masks = RowMasks::none;
   NormWeights weights = NormWeights::any;      // of a norm
   NormResidual residual = NormResidual::none;  // of a norm
+  ResidualSum residual_sum = ResidualSum::rounded;
   int multiprocessors = 1;
   int64_t l2_bytes = 0;  // second-level cache of the device
 };
@@ -194,6 +195,8 @@ constexpr int resident_blocks(NormShape shape, NormResidual residual) {
   const int blocks = threads / shape.threads;
   return blocks < 1 ? 1 : (blocks > 32 ? 32 : blocks);
 }
+// Of latent attention's parts, each up to 2048 columns.
+inline constexpr NormShape kMlaShape = {64, 4};
 inline constexpr int kNormGroup = 128;
 inline constexpr int kNormAnyThreads = 256;
 

@@ -71,6 +71,18 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
   const int64_t chunks_of_row = round_up_divide(p.columns, kChunk);
   const int64_t chunks_of_unit = units.rows * round_up_divide(units.columns, kChunk);
   switch (plan.split) {
+    case GpuSplit::norm: {
+      const bool compiled =
+          std::any_of(std::begin(kNormShapes), std::end(kNormShapes), [&](const NormShape& shape) {
+            return shape.threads == plan.threads && shape.chunks == plan.chunks &&
+                   serves(shape, p.residual);
+          });
+      if (!compiled) return "no such kernel";
+      if (chunks_of_row > int64_t{plan.threads} * plan.chunks) return "a row that is not covered";
+      return plan.blocks <= p.rows && (plan.blocks > 0) == (p.rows > 0) ? "" : "rows";
+    }
+    case GpuSplit::norm_any:
+      return plan.blocks == p.rows && plan.threads == kNormAnyThreads ? "" : "rows";
     case GpuSplit::groups: {
       const bool compiled = std::any_of(
           std::begin(kGroupsShapes), std::end(kGroupsShapes), [&](const GroupsShape& shape) {
@@ -271,6 +283,48 @@ TEST(GpuPlan, PositionsOfWholeChunksFitInInt32) {
       }
     }
   }
+}
+
+// Norms keep a row in registers where a kernel for its units is there, and otherwise read it again.
+TEST(GpuPlan, NormsOfEveryLength) {
+  const Recipe token = per_token();
+  const Recipe given = with(per_tensor(), ScaleSource::given);
+  for (NormResidual residual : {NormResidual::none, NormResidual::added}) {
+    for (int64_t rows : {0, 1, 132, 133, 4096, 100000}) {
+      for (int64_t columns : {8, 128, 640, 2048, 4096, 5120, 7168, 8192, 16384, 16392, 65536}) {
+        for (const Recipe& recipe :
+             {token, per_group(128), given, per_group(64), per_group(4096)}) {
+          GpuProblem p = problem_of(recipe, GpuAccess::vectors, 1, rows, columns, 132);
+          p.source = SourceKind::rms_norm;
+          p.weights = NormWeights::words;
+          p.residual = residual;
+          const bool has_unit = recipe.scale_source == ScaleSource::given ||
+                                recipe.granularity == Granularity::per_token ||
+                                recipe.group_size == 128 || recipe.group_size >= columns;
+          const GpuPlan plan = plan_gpu(p);
+          EXPECT_EQ(plan.split, has_unit && columns <= 16384 ? GpuSplit::norm : GpuSplit::norm_any)
+              << text_of(p, plan);
+          for (const GpuPlan& candidate : candidate_plans(p)) {
+            EXPECT_EQ(fault_of(p, candidate, units_of(p.recipe, 1, rows, columns)), "")
+                << text_of(p, candidate);
+          }
+        }
+      }
+    }
+  }
+  GpuProblem p = problem_of(token, GpuAccess::vectors, 1, 4096, 4096, 132);
+  p.source = SourceKind::rms_norm;
+  p.weights = NormWeights::words;
+  p.residual = NormResidual::added;
+  p.residual_sum = ResidualSum::unrounded;
+  EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm_any);
+  p.residual_sum = ResidualSum::rounded;
+  EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm);
+  p.masks = RowMasks::counted;
+  EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm_any);
+  p.masks = RowMasks::none;
+  p.weights = NormWeights::any;
+  EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm_any);
 }
 
 TEST(GpuPlan, PrintsItself) {

@@ -39,6 +39,18 @@ void append_activated(DType input, std::vector<Kernel>* kernels) {
   append_make_rows<Activated<Activation, T, ElementRows>>(input, kernels);
 }
 
+template <class T>
+struct UnroundedFrom {
+  template <class Access>
+  using Source = UnroundedSilu<T, Access>;
+};
+
+template <class T>
+void append_unrounded(DType input, std::vector<Kernel>* kernels) {
+  const auto fused = make_kernels<UnroundedFrom<T>::template Source>(input);
+  kernels->insert(kernels->end(), fused.begin(), fused.end());
+}
+
 template <class Activation>
 std::vector<Kernel> make_activated_kernels() {
   std::vector<Kernel> kernels;

@@ -23,7 +23,7 @@ void append(std::vector<Kernel>* kernels) {
   key.split = plan::GpuSplit::given;
   key.access = Access::kAccess;
   key.chunks = plan::kGivenChunks;
-  kernels->push_back({key, nullptr, [](const DequantizeCall& call, const Launch& how) {
+  kernels->push_back({key, nullptr, nullptr, [](const DequantizeCall& call, const Launch& how) {
                         return launch_kernel(&dequantize_chunks<Source, T>, how,
                                              DequantizeArguments<Source>(call));
                       }});

@@ -13,6 +13,13 @@
 
 namespace rowscale::cuda {
 
+// The cast points of a source, in the registry's words.
+template <class Source>
+constexpr plan::SiluForm silu_form() {
+  if constexpr (requires { Source::kSilu; }) return Source::kSilu;
+  return plan::SiluForm::rounded;
+}
+
 template <class Source, class Scales, class Codec>
 class Instances {
  public:
@@ -40,6 +47,7 @@ class Instances {
   void add(plan::GpuSplit split, plan::GroupsShape shape, Launcher launcher) {
     KernelKey key;
     key.source = Source::kKind;
+    key.silu = silu_form<Source>();
     key.input = input_;
     key.output = Codec::kFormat == Format::e4m3 ? DType::e4m3 : DType::e5m2;
     key.split = split;
@@ -131,7 +139,8 @@ template <template <class> class SourceOf, class F>
 void append_kernels(DType input, std::vector<Kernel>* kernels) {
   using Vectors = SourceOf<VectorRows>;
   using Elements = SourceOf<ElementRows>;
-  if constexpr (plan::has_short_ways(Vectors::kKind, Vectors::kInputBytes, Codec<F>::kFormat)) {
+  if constexpr (plan::has_short_ways(Vectors::kKind, Vectors::kInputBytes, Codec<F>::kFormat) &&
+                silu_form<Vectors>() == plan::SiluForm::rounded) {
     Instances<Vectors, FloatScales<F>, Codec<F>>::append(input, kernels);
     Instances<Vectors, PowerScales<F>, Codec<F>>::append(input, kernels);
   }

@@ -25,7 +25,7 @@ KernelKey key_of(DType input, plan::GpuSplit split, plan::GpuAccess access) {
 }
 
 template <class T, class Scales, plan::NormUnit kUnit>
-void append_rows(DType input, std::vector<MlaKernel>* kernels) {
+void append_rows(DType input, std::vector<Kernel>* kernels) {
   using Q = Part<T, Scales, kUnit>;
   using Kv = Part<T, GeneralScales, plan::NormUnit::none>;
   KernelKey key = key_of(input, plan::GpuSplit::norm, plan::GpuAccess::vectors);
@@ -33,7 +33,7 @@ void append_rows(DType input, std::vector<MlaKernel>* kernels) {
   key.unit = kUnit;
   key.threads = kShape.threads;
   key.chunks = kShape.chunks;
-  kernels->push_back({key, [](const MlaCall& call, const Launch& how) {
+  kernels->push_back({key, nullptr, [](const MlaCall& call, const Launch& how) {
                         // Half of the blocks for q, which has most of a row.
                         const auto q_blocks = static_cast<int32_t>((how.blocks + 1) / 2);
                         return launch_kernel(&mla_rows<T, Q, Kv, kShape.threads>, how,
@@ -42,7 +42,7 @@ void append_rows(DType input, std::vector<MlaKernel>* kernels) {
 }
 
 template <class T>
-void append_all_rows(DType input, std::vector<MlaKernel>* kernels) {
+void append_all_rows(DType input, std::vector<Kernel>* kernels) {
   using F = FloatScales<numerics::E4m3>;
   using P = PowerScales<numerics::E4m3>;
   append_rows<T, F, plan::NormUnit::row>(input, kernels);
@@ -53,8 +53,8 @@ void append_all_rows(DType input, std::vector<MlaKernel>* kernels) {
 }
 
 template <class T, class Access>
-void append_any(DType input, std::vector<MlaKernel>* kernels) {
-  kernels->push_back({key_of(input, plan::GpuSplit::norm_any, Access::kAccess),
+void append_any(DType input, std::vector<Kernel>* kernels) {
+  kernels->push_back({key_of(input, plan::GpuSplit::norm_any, Access::kAccess), nullptr,
                       [](const MlaCall& call, const Launch& how) {
                         return launch_kernel(&mla_any<T, Access>, how,
                                              MlaAnyArguments<T, Access>(call));
@@ -62,16 +62,16 @@ void append_any(DType input, std::vector<MlaKernel>* kernels) {
 }
 
 template <class T>
-void append_every_access(DType input, std::vector<MlaKernel>* kernels) {
+void append_every_access(DType input, std::vector<Kernel>* kernels) {
   append_any<T, VectorRows>(input, kernels);
   append_any<T, ElementRows>(input, kernels);
 }
 
 }  // namespace
 
-std::span<const MlaKernel> mla_kernels() {
-  static const std::vector<MlaKernel> kernels = [] {
-    std::vector<MlaKernel> all;
+std::span<const Kernel> mla_kernels() {
+  static const std::vector<Kernel> kernels = [] {
+    std::vector<Kernel> all;
     append_all_rows<numerics::Bf16>(DType::bf16, &all);
     append_all_rows<numerics::Fp16>(DType::f16, &all);
     append_every_access<numerics::Bf16>(DType::bf16, &all);

@@ -7,11 +7,6 @@
 namespace rowscale::cuda {
 namespace {
 
-NormScales scales_of(const QuantizeCall& call) {
-  if (call.scales == nullptr) return NormScales::none;
-  return call.recipe.scale_source == ScaleSource::given ? NormScales::given : NormScales::dynamic;
-}
-
 template <class T, class Access, class Format>
 void append(DType input, Operation operation, std::vector<Kernel>* kernels) {
   KernelKey key;
@@ -26,7 +21,7 @@ void append(DType input, Operation operation, std::vector<Kernel>* kernels) {
   key.chunks = 0;
   kernels->push_back({key, [](const QuantizeCall& call, const Launch& how) {
                         return launch_kernel(&norm_any<T, Access, Codec<Format>>, how,
-                                             NormAnyArguments<T, Access>(call, scales_of(call)));
+                                             NormAnyArguments<T, Access>(call));
                       }});
 }
 

@@ -20,8 +20,9 @@ class FactoredRow {
 
   __device__ FactoredRow(const Source& source, Index row) : source_(source), row_(row) {}
 
-  // The sum of a chunk's squares; the residual takes its sum.
+  // The sum of a chunk's squares. The residual takes its sum, unless that is normed unrounded.
   __device__ __forceinline__ float add_up(Index column, Index count) const {
+    if (source_.sums_unrounded()) return sum_of_squares(unrounded(column, count).v);
     typename Source::Chunk z = source_.x(row_, column, count);
     if (source_.has_residual()) {
       z = Source::sum(z, source_.residual(row_, column, count));
@@ -35,15 +36,25 @@ class FactoredRow {
 
   // A chunk from any column.
   __device__ __noinline__ typename Source::Chunk chunk(Index column, Index count) const {
-    const auto z = source_.has_residual() ? source_.residual(row_, column, count)
-                                          : source_.x(row_, column, count);
     float v[plan::kChunk];
-    Source::values(z, v);
+    if (source_.sums_unrounded()) {
+      const FloatChunk z = unrounded(column, count);
+      Held<float>::values(z, v);
+    } else {
+      Source::values(source_.has_residual() ? source_.residual(row_, column, count)
+                                            : source_.x(row_, column, count),
+                     v);
+    }
 #pragma unroll
     for (int i = 0; i < plan::kChunk; ++i) {
       v[i] = i < count ? source_.element(v[i], factor_, source_.weight(column + i)) : 0.0F;
     }
     return Held<T>::round(v);
+  }
+  // After the last look at a chunk whose sum is normed unrounded: the residual's turn.
+  __device__ __forceinline__ void finish(Index column, Index count) const {
+    if (!source_.sums_unrounded()) return;
+    source_.store_residual(row_, column, count, Held<T>::round(unrounded(column, count).v));
   }
   __device__ __forceinline__ void keep(Index column, Index count,
                                        const typename Source::Chunk& chunk) const {
@@ -51,6 +62,17 @@ class FactoredRow {
   }
 
  private:
+  // x + residual in fp32.
+  __device__ __noinline__ FloatChunk unrounded(Index column, Index count) const {
+    FloatChunk z;
+    float residual[plan::kChunk];
+    Source::values(source_.x(row_, column, count), z.v);
+    Source::values(source_.residual(row_, column, count), residual);
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) z.v[i] = numerics::add(z.v[i], residual[i]);
+    return z;
+  }
+
   const Source& source_;
   Index row_;
   float factor_ = 0.0F;
@@ -62,35 +84,43 @@ struct NormAnyArguments {
   ElementwiseArguments<Source, GeneralScales> a;
   NormScales scales;
 
-  NormAnyArguments(const QuantizeCall& call, NormScales norm_scales)
-      : a(call), scales(norm_scales) {}
+  explicit NormAnyArguments(const QuantizeCall& call) : a(call), scales(scales_of(call)) {}
+
+ private:
+  static NormScales scales_of(const QuantizeCall& call) {
+    if (call.scales == nullptr) return NormScales::none;
+    return call.recipe.scale_source == ScaleSource::given ? NormScales::given : NormScales::dynamic;
+  }
 };
 
+struct NormAnyShared {
+  FactorScratch<plan::kNormAnyThreads> factor;
+  float amax[32];
+};
+
+// One row, which exists.
 template <class T, class Access, class Codec>
-__global__ void __launch_bounds__(plan::kNormAnyThreads)
-    norm_any(const __grid_constant__ NormAnyArguments<T, Access> arguments) {
+__device__ __forceinline__ void norm_any_row(const NormAnyArguments<T, Access>& arguments,
+                                             typename Access::Index row_index,
+                                             NormAnyShared& shared) {
   using Source = NormRows<T, Access>;
   using Index = typename Access::Index;
   constexpr int kThreads = plan::kNormAnyThreads;
-  __shared__ FactorScratch<kThreads> shared;
-  __shared__ float scratch[32];
   const auto& call = arguments.a.call;
-  begin_kernel();
-  const Index row_index = block_index<Index>();
   const auto at = call.rows.place(row_index);
-  if (!call.rows.exists(at)) return;
   FactoredRow<T, Access> row(call.source, row_index);
   const auto thread = thread_index<Index>();
 
   // Norm
-  float lane = 0.0F;  // of the tree
+  float sum = 0.0F;  // of a lane of the tree
   for (Index column = thread * plan::kChunk; column < call.columns;
        column += kThreads * plan::kChunk) {
-    lane = numerics::add(lane, row.add_up(column, call.columns - column));
+    sum = numerics::add(sum, row.add_up(column, call.columns - column));
   }
   static_assert(kThreads == numerics::kTreeLanes);
-  shared.chunks[thread] = lane;
-  row.set_factor(factor_of_block(shared, [&](float sum) { return call.source.factor(sum); }));
+  shared.factor.chunks[thread] = sum;
+  row.set_factor(
+      factor_of_block(shared.factor, [&](float all) { return call.source.factor(all); }));
 
   if (arguments.scales != NormScales::dynamic) {
     for (Index column = thread * plan::kChunk; column < call.columns;
@@ -101,6 +131,7 @@ __global__ void __launch_bounds__(plan::kNormAnyThreads)
       if (arguments.scales == NormScales::given) {
         arguments.a.template store_given<Codec>(chunk, {row_index, column, count});
       }
+      row.finish(column, count);
     }
     return;
   }
@@ -122,15 +153,27 @@ __global__ void __launch_bounds__(plan::kNormAnyThreads)
       amax.raise(chunk);
     }
     const float most =
-        is_many ? max_of_lanes<32>(amax.value()) : max_of_block(amax.value(), scratch);
+        is_many ? max_of_lanes<32>(amax.value()) : max_of_block(amax.value(), shared.amax);
     const Divisor divisor = call.rule.divisor(most);
     for (Index column = first; column < end; column += threads * plan::kChunk) {
       call.template store_chunk<Codec>(row.chunk(column, end - column), divisor,
                                        {row_index, column, end - column});
+      row.finish(column, end - column);
     }
     if (lane == 0) call.store_scale(divisor, {at.batch, at.row, unit, true});
-    if (!is_many) __syncthreads();  // scratch is used again
+    if (!is_many) __syncthreads();  // shared.amax is used again
   }
+}
+
+template <class T, class Access, class Codec>
+__global__ void __launch_bounds__(plan::kNormAnyThreads)
+    norm_any(const __grid_constant__ NormAnyArguments<T, Access> arguments) {
+  __shared__ NormAnyShared shared;
+  begin_kernel();
+  const auto row = block_index<typename Access::Index>();
+  const auto& rows = arguments.a.call.rows;
+  if (!rows.exists(rows.place(row))) return;
+  norm_any_row<T, Access, Codec>(arguments, row, shared);
 }
 
 }  // namespace rowscale::cuda

@@ -191,4 +191,51 @@ class Activated {
   bool is_kept_;
 };
 
+// silu_mul of profile vllm: products in fp32, never stored.
+template <class T, class Access>
+class UnroundedSilu {
+ public:
+  using Rows = Access;
+  using Index = typename Access::Index;
+  using Chunk = FloatChunk;
+  using Amax = FloatAmax;
+  using Raw = InputWords<T>;
+  static constexpr plan::SourceKind kKind = plan::SourceKind::silu_mul;
+  static constexpr plan::SiluForm kSilu = plan::SiluForm::product;  // stands for both
+  static constexpr int kInputBytes = sizeof(T);
+  static constexpr int kMostThreads = 1024;
+
+  UnroundedSilu(const plan::Source& source, plan::GpuLoads loads)
+      : x_(plan::RowView(source.x), loads),
+        half_(static_cast<Index>(source.x.columns() / 2)),
+        form_(source.silu) {}
+
+  __device__ __forceinline__ Raw fetch(Index row, Index column, Index count) const {
+    return {x_.template load<T>(row, column, count),
+            x_.template load<T>(row, half_ + column, count)};
+  }
+  __device__ __forceinline__ Chunk make(const Raw& raw, Index /*row*/, Index /*column*/,
+                                        Index /*count*/) const {
+    float gate[plan::kChunk];
+    Chunk up;
+    Held<T>::values(Held<T>::of_memory(raw.first), gate);
+    Held<T>::values(Held<T>::of_memory(raw.second), up.v);
+#pragma unroll
+    for (int i = 0; i < plan::kChunk; ++i) {
+      const float silu = form_ == plan::SiluForm::product ? numerics::silu_product(gate[i])
+                                                          : numerics::silu_quotient(gate[i]);
+      up.v[i] = numerics::mul(silu, up.v[i]);
+    }
+    return up;
+  }
+  static __device__ __forceinline__ void values(const Chunk& chunk, float (&v)[plan::kChunk]) {
+    Held<float>::values(chunk, v);
+  }
+
+ private:
+  Access x_;
+  Index half_;
+  plan::SiluForm form_;
+};
+
 }  // namespace rowscale::cuda

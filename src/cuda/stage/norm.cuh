@@ -33,6 +33,7 @@ class NormRows {
         eps_(source.norm.eps),
         form_(source.norm.form),
         has_residual_(source.norm.residual.data != nullptr),
+        sums_unrounded_(has_residual_ && source.residual_sum == plan::ResidualSum::unrounded),
         is_kept_(source.row_out.data != nullptr) {}
 
   // The tensors as they lie.
@@ -42,6 +43,8 @@ class NormRows {
 
   [[nodiscard]] __device__ __forceinline__ bool has_residual() const { return has_residual_; }
   [[nodiscard]] __device__ __forceinline__ bool is_kept() const { return is_kept_; }
+  // Profile vllm: plan::ResidualSum::unrounded.
+  [[nodiscard]] __device__ __forceinline__ bool sums_unrounded() const { return sums_unrounded_; }
   [[nodiscard]] __device__ __forceinline__ NormForm form() const { return form_; }
 
   [[nodiscard]] __device__ __forceinline__ Chunk x(Index row, Index column, Index count) const {
@@ -149,6 +152,7 @@ class NormRows {
   float eps_;
   NormForm form_;
   bool has_residual_;
+  bool sums_unrounded_;
   bool is_kept_;
 };
 
