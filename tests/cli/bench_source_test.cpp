@@ -37,10 +37,10 @@ TEST(BenchSource, BytesOfAnElement) {
     const char* name;
     int64_t bf16, f32;
   };
-  for (const Case& c : {Case{"rms_norm", 3, 5}, Case{"rms_norm+residual", 7, 13},
-                        Case{"rms_norm+row", 5, 9}, Case{"rms_norm+residual+row", 9, 17},
-                        Case{"silu_mul", 5, 9}, Case{"gelu_tanh_mul", 5, 9}, Case{"relu2", 3, 5},
-                        Case{"swiglu_clamped", 5, 9}}) {
+  for (const Case& c :
+       {Case{"rms_norm", 3, 5}, Case{"rms_norm+residual", 7, 13}, Case{"rms_norm+row", 5, 9},
+        Case{"rms_norm+residual+row", 9, 17}, Case{"silu_mul", 5, 9}, Case{"gelu_tanh_mul", 5, 9},
+        Case{"relu2", 3, 5}, Case{"swiglu_clamped", 5, 9}}) {
     EXPECT_EQ(parse_source(c.name).element_traffic(DType::bf16), c.bf16) << c.name;
     EXPECT_EQ(parse_source(c.name).element_traffic(DType::f32), c.f32) << c.name;
   }
@@ -83,9 +83,9 @@ TEST(BenchSource, CallsItsOperator) {
       tensors.residual = test::view_of(residual.data(), DType::f32, {1, 1});
     }
     tensors.row_out = test::view_of(row.data(), DType::f32, {1, 1});
-    const Status status = run_fused(source, tensors, per_token(),
-                                    test::view_of(code.data(), DType::e4m3, {1, 1}),
-                                    test::view_of(scale.data(), DType::f32, {1, 1}), {});
+    const Status status =
+        run_fused(source, tensors, per_token(), test::view_of(code.data(), DType::e4m3, {1, 1}),
+                  test::view_of(scale.data(), DType::f32, {1, 1}), {});
     EXPECT_TRUE(status.ok()) << name << ": " << status.message();
     EXPECT_EQ(scale[0], row[0] / 448.0F) << name;
     EXPECT_EQ(residual[0], source.residual == Residual::in_place ? 2.0F + x[0] : 2.0F) << name;
@@ -94,9 +94,10 @@ TEST(BenchSource, CallsItsOperator) {
   EXPECT_EQ(made_by("relu2", {3.0F}), 9.0F);
   EXPECT_NEAR(made_by("rms_norm", {3.0F}), 1.0F, 1e-6F);
   EXPECT_NEAR(made_by("rms_norm+residual", {3.0F}), 1.0F, 1e-6F);
-  EXPECT_NEAR(made_by("silu_mul", {2.0F, 3.0F}), 5.2847825F, 1e-5F);        // 3 * 2 / (1 + e^-2)
-  EXPECT_NEAR(made_by("gelu_tanh_mul", {2.0F, 3.0F}), 5.8637931F, 1e-4F);   // 3 * 1.9545977
-  EXPECT_NEAR(made_by("swiglu_clamped", {2.0F, 3.0F}), 7.7426345F, 1e-4F);  // 4 * 2 / (1 + e^-3.404)
+  EXPECT_NEAR(made_by("silu_mul", {2.0F, 3.0F}), 5.2847825F, 1e-5F);       // 3 * 2 / (1 + e^-2)
+  EXPECT_NEAR(made_by("gelu_tanh_mul", {2.0F, 3.0F}), 5.8637931F, 1e-4F);  // 3 * 1.9545977
+  EXPECT_NEAR(made_by("swiglu_clamped", {2.0F, 3.0F}), 7.7426345F,
+              1e-4F);  // 4 * 2 / (1 + e^-3.404)
 }
 
 }  // namespace
