@@ -19,6 +19,15 @@ std::string thread_text(int threads) {
   return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
 }
 
+const char* what_is_total(const std::string& operation) {
+  if (operation == "quantize") {
+    return "codes and scales too, and the second reading of per_tensor dynamic";
+  }
+  return operation == "dequantize"
+             ? "codes and scales too"
+             : "codes, scales, a residual read and written and a stored row too";
+}
+
 // The position of `value` in `values`, appended where it is new.
 size_t index_of(std::vector<std::string>* values, const std::string& value) {
   const auto it = std::find(values->begin(), values->end(), value);
@@ -45,11 +54,11 @@ void BenchReport::print_heading() const {
   const bool reads = operation_ != "dequantize";
   fmt::print(
       "{}\n{}\n{} {}; medians of {} rounds\n\n"
-      "{} GB/s: bytes of the {} a second. total GB/s: codes and scales too{}.\n"
+      "{} GB/s: bytes of the {} a second. total GB/s: {}.\n"
       "of memcpy: the time of a memcpy of the {} by as many threads, in the same round, / ours.\n",
       version(), to_string(problem_.machine), operation_, shape_text(), problem_.rounds,
-      reads ? "in" : "out", reads ? "input" : "output",
-      reads ? ", and the second reading of per_tensor dynamic" : "", reads ? "input" : "output");
+      reads ? "in" : "out", reads ? "input" : "output", what_is_total(operation_),
+      reads ? "input" : "output");
 }
 
 void BenchReport::add_and_print(const std::vector<BenchRow>& rows) {

@@ -41,7 +41,9 @@ void Report::print_heading() const {
       "L2 cache; {}\n\n"
       "GB/s: input, codes and scales, each once (the input of a dynamic per_tensor that does not "
       "fit\n"
-      "into the L2 cache: twice). ceiling: the fastest of six kernels that only copy, reading and\n"
+      "into the L2 cache: twice); of a fused operator a residual, read and written, and a stored "
+      "row\n"
+      "too. ceiling: the fastest of six kernels that only copy, reading and\n"
       "writing as many bytes an element. share: our GB/s / the ceiling's, in the same rounds.\n"
       "memcpy: cudaMemcpy of a byte an element, device to device, read and written.\n",
       version(), to_string(gpu_), operation_, rounds_, date_);

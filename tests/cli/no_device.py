@@ -9,9 +9,7 @@ DEVICE_COMMANDS = (["bench", "quantize", "--device", "cuda"], ["bench", "dequant
                    ["quantize", "no-model", "no-output", "--scheme", "fp8-dynamic", "--device", "cuda"])
 USAGE_COMMANDS = (["bench", "quantize", "--tokens", "4"], ["bench", "quantize", "--hidden", "64,128"],
                   ["bench", "quantize", "--device", "cuda", "--threads", "2"], ["bench", "quantize", "--device", "tpu"],
-                  ["bench", "fused", "--source", "softmax"], ["bench", "fused", "--tokens", "4"],
-                  ["bench", "fused", "--device", "cuda", "--calls"],
-                  ["bench", "fused", "--device", "cuda", "--recipe", "per_tensor"])
+                  ["bench", "fused", "--source", "softmax"], ["bench", "fused", "--tokens", "4"])
 
 
 def run(command, *arguments):
