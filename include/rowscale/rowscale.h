@@ -1,6 +1,6 @@
 /* The C interface of rowscale. Everything said of tensors, recipes, streams, ownership and errors
- * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp) holds here
- * too; the functions have the same names behind rs_.
+ * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp, mla.hpp)
+ * holds here too; the functions have the same names behind rs_.
  *
  * Structs carry their own size, so that a newer library can read an older program's: start each
  * with its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their
@@ -187,6 +187,31 @@ typedef struct rs_swiglu_args {
 #define RS_SWIGLU_ARGS_INIT \
   { sizeof(rs_swiglu_args), 1.702f, 7.0f }
 
+/* weights: [q_rank] and [kv_rank]. */
+typedef struct rs_mla_norm_args {
+  size_t struct_size;
+  const rs_tensor* q_weight;
+  const rs_tensor* kv_weight;
+  float q_eps;
+  float kv_eps;
+} rs_mla_norm_args;
+#define RS_MLA_NORM_ARGS_INIT \
+  { sizeof(rs_mla_norm_args), NULL, NULL, 1e-6f, 1e-6f }
+
+/* All but q_codes and q_scales may be NULL, as mla.hpp says. */
+typedef struct rs_mla_outputs {
+  size_t struct_size;
+  const rs_tensor* q_codes;
+  const rs_tensor* q_scales;
+  const rs_tensor* q_row;
+  const rs_tensor* kv;
+  const rs_tensor* kv_codes;
+  const rs_tensor* kv_scales;
+  const rs_tensor* rope;
+} rs_mla_outputs;
+#define RS_MLA_OUTPUTS_INIT \
+  { sizeof(rs_mla_outputs), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
 /* Version, commit, compilers and architectures, as --version prints them. Static storage. */
 RS_API const char* rs_version(void);
 /* What the last failed call of this thread said; "" before the first. Valid until this thread's
@@ -268,6 +293,11 @@ RS_API rs_status rs_swiglu_clamped_quantize(const rs_tensor* x, const rs_swiglu_
                                             const rs_recipe* recipe, const rs_tensor* codes,
                                             const rs_tensor* scales, const rs_tensor* row_out,
                                             const rs_exec* exec);
+
+/* kv_recipe: NULL where outputs has no kv_codes. */
+RS_API rs_status rs_mla_norm_quantize(const rs_tensor* x, const rs_mla_norm_args* args,
+                                      const rs_recipe* q_recipe, const rs_recipe* kv_recipe,
+                                      const rs_mla_outputs* outputs, const rs_exec* exec);
 
 #ifdef __cplusplus
 }

@@ -417,4 +417,25 @@ rs_status rs_swiglu_clamped_quantize(const rs_tensor* x, const rs_swiglu_args* a
   });
 }
 
+rs_status rs_mla_norm_quantize(const rs_tensor* x, const rs_mla_norm_args* args,
+                               const rs_recipe* q_recipe, const rs_recipe* kv_recipe,
+                               const rs_mla_outputs* outputs, const rs_exec* exec) {
+  return run([&]() -> Status {
+    TensorView x_view;
+    MlaNorm norm;
+    Recipe q, kv;
+    MlaOutputs parts;
+    Exec options;
+    ROWSCALE_RETURN_IF_ERROR(read("x", x, &x_view));
+    ROWSCALE_RETURN_IF_ERROR(read(args, &norm));
+    ROWSCALE_RETURN_IF_ERROR(read("q_recipe", q_recipe, &q));
+    ROWSCALE_RETURN_IF_ERROR(read(outputs, &parts));
+    if (kv_recipe != nullptr || outputs->kv_codes != nullptr) {
+      ROWSCALE_RETURN_IF_ERROR(read("kv_recipe", kv_recipe, &kv));
+    }
+    ROWSCALE_RETURN_IF_ERROR(read(exec, &options));
+    return mla_norm_quantize(x_view, norm, q, kv, parts, options);
+  });
+}
+
 }  // extern "C"

@@ -14,6 +14,8 @@ constexpr size_t kExecSize = 48;
 constexpr size_t kScaleSpecSize = 160;
 constexpr size_t kRmsNormSize = 32;
 constexpr size_t kSwigluSize = 16;
+constexpr size_t kMlaNormSize = 32;
+constexpr size_t kMlaOutputsSize = 64;
 // The ABI: where the fields of version 0.1 lie.
 static_assert(offsetof(rs_tensor, data) == 8 && offsetof(rs_tensor, dtype) == 16 &&
               offsetof(rs_tensor, rank) == 28 && offsetof(rs_tensor, column_rank) == 32 &&
@@ -26,9 +28,14 @@ static_assert(offsetof(rs_exec, stream) == 8 && offsetof(rs_exec, threads) == 32
               offsetof(rs_exec, dependent_launch) == 40);
 static_assert(offsetof(rs_scale_spec, shape) == 16 && offsetof(rs_scale_spec, storage) == 144);
 static_assert(offsetof(rs_rms_norm_args, eps) == 24 && offsetof(rs_swiglu_args, limit) == 12);
+static_assert(offsetof(rs_mla_norm_args, kv_weight) == 16 &&
+              offsetof(rs_mla_norm_args, q_eps) == 24 && offsetof(rs_mla_outputs, q_codes) == 8 &&
+              offsetof(rs_mla_outputs, rope) == 56);
 static_assert(sizeof(rs_tensor) >= kTensorSize && sizeof(rs_recipe) >= kRecipeSize &&
               sizeof(rs_exec) >= kExecSize && sizeof(rs_scale_spec) >= kScaleSpecSize &&
-              sizeof(rs_rms_norm_args) >= kRmsNormSize && sizeof(rs_swiglu_args) >= kSwigluSize);
+              sizeof(rs_rms_norm_args) >= kRmsNormSize && sizeof(rs_swiglu_args) >= kSwigluSize &&
+              sizeof(rs_mla_norm_args) >= kMlaNormSize &&
+              sizeof(rs_mla_outputs) >= kMlaOutputsSize);
 
 }  // namespace
 
@@ -117,6 +124,28 @@ Status read(const rs_swiglu_args* theirs, SwigluClamped* params) {
   ROWSCALE_RETURN_IF_ERROR(read_struct("args", theirs, kSwigluSize, &a));
   *params = {a.alpha, a.limit};
   return {};
+}
+
+Status read(const rs_mla_norm_args* theirs, MlaNorm* norm) {
+  rs_mla_norm_args a = RS_MLA_NORM_ARGS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("args", theirs, kMlaNormSize, &a));
+  ROWSCALE_RETURN_IF_ERROR(read("args.q_weight", a.q_weight, &norm->q_weight));
+  ROWSCALE_RETURN_IF_ERROR(read("args.kv_weight", a.kv_weight, &norm->kv_weight));
+  norm->q_eps = a.q_eps;
+  norm->kv_eps = a.kv_eps;
+  return {};
+}
+
+Status read(const rs_mla_outputs* theirs, MlaOutputs* outputs) {
+  rs_mla_outputs o = RS_MLA_OUTPUTS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("outputs", theirs, kMlaOutputsSize, &o));
+  ROWSCALE_RETURN_IF_ERROR(read("outputs.q_codes", o.q_codes, &outputs->q_codes));
+  ROWSCALE_RETURN_IF_ERROR(read("outputs.q_scales", o.q_scales, &outputs->q_scales));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("outputs.q_row", o.q_row, &outputs->q_row));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("outputs.kv", o.kv, &outputs->kv));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("outputs.kv_codes", o.kv_codes, &outputs->kv_codes));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("outputs.kv_scales", o.kv_scales, &outputs->kv_scales));
+  return read_optional("outputs.rope", o.rope, &outputs->rope);
 }
 
 Status read(const rs_scale_spec* theirs, ScaleSpec* spec) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/check.hpp"
+#include "rowscale/mla.hpp"
 #include "rowscale/producers.hpp"
 #include "rowscale/quantize.hpp"
 #include "rowscale/rowscale.h"
@@ -63,6 +64,8 @@ Status read(const char* name, const rs_recipe* theirs, Recipe* recipe);
 Status read(const rs_exec* theirs, Exec* exec);  // NULL: the defaults
 Status read(const rs_rms_norm_args* theirs, RmsNorm* norm);
 Status read(const rs_swiglu_args* theirs, SwigluClamped* params);  // NULL: the defaults
+Status read(const rs_mla_norm_args* theirs, MlaNorm* norm);
+Status read(const rs_mla_outputs* theirs, MlaOutputs* outputs);
 Status read(const rs_scale_spec* theirs, ScaleSpec* spec);
 
 Status write(const char* name, const TensorView& view, rs_tensor* theirs);

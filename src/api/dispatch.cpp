@@ -44,6 +44,15 @@ Status run_store_rows(const plan::Source& source, const TensorView& y, const Exe
       [&] { return cuda::store_rows(source, y, exec); });
 }
 
+Status run_mla(const plan::Mla& mla, const Exec& exec) {
+  plan::Mla resolved = mla;
+  resolved.q_recipe = resolve(mla.q_recipe);
+  resolved.kv_recipe = resolve(mla.kv_recipe);
+  return on_device(
+      mla.x, exec, [&] { return cpu::mla_norm_quantize(resolved, exec); },
+      [&] { return Status(StatusCode::unsupported, "this build has no CUDA kernels for mla"); });
+}
+
 Status run_dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
                       const TensorView& y, const Exec& exec) {
   const Recipe resolved = resolve(recipe);

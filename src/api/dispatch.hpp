@@ -3,6 +3,7 @@
 
 #include <cstddef>
 
+#include "plan/mla.hpp"
 #include "plan/source.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
@@ -15,6 +16,7 @@ namespace rowscale::api {
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                     const TensorView& scales, const Exec& exec);
 Status run_store_rows(const plan::Source& source, const TensorView& y, const Exec& exec);
+Status run_mla(const plan::Mla& mla, const Exec& exec);
 Status run_dequantize(const TensorView& codes, const TensorView& scales, const Recipe& recipe,
                       const TensorView& y, const Exec& exec);
 Status run_relayout(const TensorView& codes, const TensorView& scales_in, const Recipe& recipe_in,

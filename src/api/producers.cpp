@@ -4,7 +4,7 @@
 
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
-#include "api/recipe_text.hpp"
+#include "api/producer_check.hpp"
 #include "plan/source.hpp"
 
 namespace rowscale {
@@ -28,13 +28,6 @@ Status check_input(Named x, Inputs inputs, int64_t* columns) {
   return {};
 }
 
-// A row as it was made, in the dtype of x.
-Status check_row(Named row, Named x, int64_t columns) {
-  ROWSCALE_RETURN_IF_ERROR(api::check_dtype(row, {x.view.dtype}));
-  ROWSCALE_RETURN_IF_ERROR(api::check_data(row));
-  return api::check_same_rows(row, x, columns);
-}
-
 // The tensors of a norm.
 Status check_norm(const RmsNorm& norm, Named x) {
   const Named weight{"norm.weight", norm.weight};
@@ -48,28 +41,7 @@ Status check_norm(const RmsNorm& norm, Named x) {
         fmt::format("norm.form: expected standard or gemma, got {}", static_cast<int>(norm.form)));
   }
   if (api::is_absent(norm.residual)) return {};
-  return check_row({"norm.residual", norm.residual}, x, x.view.columns());
-}
-
-Status check_fused_recipe(const Recipe& recipe) {
-  ROWSCALE_RETURN_IF_ERROR(check(recipe));
-  const bool needs_all_rows = recipe.scale_source == ScaleSource::dynamic &&
-                              (recipe.granularity == Granularity::per_tensor ||
-                               recipe.granularity == Granularity::per_block);
-  if (needs_all_rows) {
-    return invalid(
-        fmt::format("recipe.granularity: expected per_token, per_channel, per_group or "
-                    "given scales in a fused operator, got dynamic {}: run the separate "
-                    "operator, then quantize",
-                    api::word_of(recipe.granularity)));
-  }
-  if (recipe.profile != Profile::rowscale) {
-    return {StatusCode::unsupported,
-            fmt::format("recipe.profile: the fused operators have {}, got "
-                        "{}",
-                        api::word_of(Profile::rowscale), api::word_of(recipe.profile))};
-  }
-  return {};
+  return api::check_row({"norm.residual", norm.residual}, x, x.view.columns());
 }
 
 // Checks of the source, common to both forms of an operator. Gives the columns of the result.
@@ -89,7 +61,7 @@ Status run_separate(const plan::Source& source, Inputs inputs, const TensorView&
   const Named residual{"norm.residual", source.norm.residual};
   int64_t columns = 0;
   ROWSCALE_RETURN_IF_ERROR(check_source(source, inputs, &columns));
-  ROWSCALE_RETURN_IF_ERROR(check_row(y, x, columns));
+  ROWSCALE_RETURN_IF_ERROR(api::check_row(y, x, columns));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, y, weight, residual}, exec));
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({y, residual}, {x, weight}));
   return api::run_store_rows(source, y_view, exec);
@@ -105,11 +77,11 @@ Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe
   const Named residual{"norm.residual", source.norm.residual};
   int64_t columns = 0;
   ROWSCALE_RETURN_IF_ERROR(check_source(source, inputs, &columns));
-  ROWSCALE_RETURN_IF_ERROR(check_fused_recipe(recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe("recipe", recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
   if (!api::is_absent(source.row_out)) {
-    ROWSCALE_RETURN_IF_ERROR(check_row(row_out, x, columns));
+    ROWSCALE_RETURN_IF_ERROR(api::check_row(row_out, x, columns));
   }
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales, row_out, weight, residual}, exec));
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x, weight}));

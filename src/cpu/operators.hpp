@@ -4,6 +4,7 @@
 #include "cpu/kernels.hpp"
 #include "cpu/source.hpp"
 #include "plan/cpu_plan.hpp"
+#include "plan/mla.hpp"
 #include "plan/source.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/recipe.hpp"
@@ -23,6 +24,8 @@ Status dequantize(const TensorView& codes, const TensorView& scales, const Recip
                   const TensorView& y, const Exec& exec);
 // The rows of a source, stored.
 Status store_rows(const plan::Source& source, const TensorView& y, const Exec& exec);
+// Recipes are resolved, that of kv only where there are kv codes.
+Status mla_norm_quantize(const plan::Mla& mla, const Exec& exec);
 // invalid_argument, before any work, for ue8m0_f32 scales that are no powers of two.
 Status relayout_scales(const TensorView& codes, const TensorView& scales_in,
                        const Recipe& recipe_in, const TensorView& scales_out,

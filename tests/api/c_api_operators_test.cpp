@@ -269,5 +269,83 @@ TEST_F(COperators, Activations) {
       [&](const auto* y) { return rs_swiglu_clamped(&x_t, nullptr, y, nullptr); });
 }
 
+TEST_F(COperators, MlaNorm) {
+  const auto weight = make_data(Data::normal, DType::f32, 96, 4);
+  const MlaNorm norm = {view_of(weight.data(), DType::f32, {96}),
+                        view_of(weight.data(), DType::f32, {64}), 1e-3F, 1e-5F};
+  const Recipe q = with(per_group(32), ScaleEncoding::ue8m0_packed);
+  const Recipe kv = per_token();
+  const rs_recipe q_r = c_recipe(q);
+  const rs_recipe kv_r = c_recipe(kv);
+  const rs_tensor x_t = c_view(x());
+  const rs_tensor q_weight_t = c_view(norm.q_weight);
+  const rs_tensor kv_weight_t = c_view(norm.kv_weight);
+  rs_mla_norm_args args = RS_MLA_NORM_ARGS_INIT;
+  args.q_weight = &q_weight_t;
+  args.kv_weight = &kv_weight_t;
+  args.q_eps = 1e-3F;
+  args.kv_eps = 1e-5F;
+  const auto rows = [](GuardedBuffer& buffer, int64_t columns) {
+    return view_of(buffer.data(), DType::bf16, {2, 3, columns});
+  };
+  GuardedBuffer q_row(kRows * 96 * 2), kv_row(kRows * 64 * 2), rope(kRows * 40 * 2);
+  GuardedBuffer c_q_row(kRows * 96 * 2), c_kv_row(kRows * 64 * 2), c_rope(kRows * 40 * 2);
+  const rs_tensor q_row_t = c_view(rows(c_q_row, 96));
+  const rs_tensor kv_row_t = c_view(rows(c_kv_row, 64));
+  const rs_tensor rope_t = c_view(rows(c_rope, 40));
+  rs_mla_outputs parts = RS_MLA_OUTPUTS_INIT;
+  parts.q_row = &q_row_t;
+  parts.kv = &kv_row_t;
+  parts.rope = &rope_t;
+  // The codes of q, then those of kv, are what expect_equal compares.
+  GuardedBuffer other_codes(kRows * 96), other_scales(kRows * 4);
+  const TensorView q_codes = view_of(other_codes.data(), DType::e4m3, {2, 3, 96});
+  const TensorView q_scales = spec_of(q_codes, q).view(other_scales.data());
+  const TensorView kv_codes = view_of(other_codes.data(), DType::e4m3, {2, 3, 64});
+  const TensorView kv_scales = spec_of(kv_codes, kv).view(other_scales.data());
+  const rs_tensor q_codes_t = c_view(q_codes), q_scales_t = c_view(q_scales);
+  const rs_tensor kv_codes_t = c_view(kv_codes), kv_scales_t = c_view(kv_scales);
+  expect_equal(
+      x(), 96, q,
+      [&](const auto& c, const auto& s) {
+        return mla_norm_quantize(
+            x(), norm, q, kv,
+            {c, s, rows(q_row, 96), rows(kv_row, 64), kv_codes, kv_scales, rows(rope, 40)});
+      },
+      [&](const auto* c, const auto* s) {
+        parts.q_codes = c;
+        parts.q_scales = s;
+        parts.kv_codes = &kv_codes_t;
+        parts.kv_scales = &kv_scales_t;
+        return rs_mla_norm_quantize(&x_t, &args, &q_r, &kv_r, &parts, nullptr);
+      });
+  expect_equal(
+      x(), 64, kv,
+      [&](const auto& c, const auto& s) {
+        return mla_norm_quantize(x(), norm, q, kv, {q_codes, q_scales, {}, {}, c, s, {}});
+      },
+      [&](const auto* c, const auto* s) {
+        parts.q_codes = &q_codes_t;
+        parts.q_scales = &q_scales_t;
+        parts.kv_codes = c;
+        parts.kv_scales = s;
+        return rs_mla_norm_quantize(&x_t, &args, &q_r, &kv_r, &parts, nullptr);
+      });
+  EXPECT_TRUE(same_bytes(c_q_row.content(), q_row.content()));
+  EXPECT_TRUE(same_bytes(c_kv_row.content(), kv_row.content()));
+  EXPECT_TRUE(same_bytes(c_rope.content(), rope.content()));
+  // kv's recipe may be absent with its codes, and only with them.
+  parts.kv_codes = &kv_codes_t;
+  parts.kv_scales = &kv_scales_t;
+  EXPECT_EQ(rs_mla_norm_quantize(&x_t, &args, &q_r, nullptr, &parts, nullptr), RS_INVALID_ARGUMENT);
+  EXPECT_STREQ(rs_last_error(), "kv_recipe: expected a struct, got NULL");
+  parts.q_codes = &q_codes_t;
+  parts.q_scales = &q_scales_t;
+  parts.kv_codes = nullptr;
+  parts.kv_scales = nullptr;
+  EXPECT_EQ(rs_mla_norm_quantize(&x_t, &args, &q_r, nullptr, &parts, nullptr), RS_OK)
+      << rs_last_error();
+}
+
 }  // namespace
 }  // namespace rowscale::test

@@ -96,6 +96,24 @@ TEST(CApi, StructSizes) {
   expect_struct_size_rules<rs_swiglu_args>("args", swiglu, [&](const rs_swiglu_args* s) {
     return rs_swiglu_clamped(&x_t, s, &half_t, &exec);
   });
+  std::vector<float> kv(16);
+  const rs_tensor part_weight_t = c_tensor(weight.data(), RS_F32, {8});
+  const rs_tensor kv_weight_t = c_tensor(weight.data(), RS_F32, {4});
+  const rs_tensor part_t = c_tensor(codes.data(), RS_E4M3, {4, 8});
+  const rs_tensor kv_t = c_tensor(kv.data(), RS_F32, {4, 4});
+  rs_mla_norm_args mla = RS_MLA_NORM_ARGS_INIT;
+  mla.q_weight = &part_weight_t;
+  mla.kv_weight = &kv_weight_t;
+  rs_mla_outputs outputs = RS_MLA_OUTPUTS_INIT;
+  outputs.q_codes = &part_t;
+  outputs.q_scales = &scale_t;
+  outputs.kv = &kv_t;
+  expect_struct_size_rules<rs_mla_norm_args>("args", mla, [&](const rs_mla_norm_args* s) {
+    return rs_mla_norm_quantize(&x_t, s, &recipe, nullptr, &outputs, &exec);
+  });
+  expect_struct_size_rules<rs_mla_outputs>("outputs", outputs, [&](const rs_mla_outputs* s) {
+    return rs_mla_norm_quantize(&x_t, &mla, &recipe, nullptr, s, &exec);
+  });
   expect_struct_size_rules<rs_scale_spec>("spec", spec, [&](const rs_scale_spec* s) {
     rs_tensor view = RS_TENSOR_INIT;
     return rs_scale_spec_view(s, scales.data(), &view);

@@ -149,6 +149,13 @@ TEST(CApi, InitMacrosAreTheDefaults) {
   const rs_swiglu_args swiglu = RS_SWIGLU_ARGS_INIT;
   EXPECT_EQ(swiglu.alpha, SwigluClamped{}.alpha);
   EXPECT_EQ(swiglu.limit, SwigluClamped{}.limit);
+  const rs_mla_norm_args mla = RS_MLA_NORM_ARGS_INIT;
+  EXPECT_EQ(mla.q_eps, MlaNorm{}.q_eps);
+  EXPECT_EQ(mla.kv_eps, MlaNorm{}.kv_eps);
+  const rs_mla_outputs outputs = RS_MLA_OUTPUTS_INIT;
+  EXPECT_EQ(outputs.struct_size, sizeof(rs_mla_outputs));
+  EXPECT_EQ(outputs.q_codes, nullptr);
+  EXPECT_EQ(outputs.rope, nullptr);
   const rs_tensor tensor = RS_TENSOR_INIT;
   EXPECT_EQ(tensor.struct_size, sizeof(rs_tensor));
   EXPECT_EQ(tensor.data, nullptr);

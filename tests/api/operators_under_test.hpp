@@ -18,6 +18,7 @@ enum class Role {
   scales_in,
   scales_out,
   weight,
+  width,    // a weight whose length says how wide other arguments must be
   updated,  // an output that is read first: the residual
 };
 
@@ -30,6 +31,9 @@ struct Argument {
 
 inline bool is_output(Role role) {
   return role == Role::output || role == Role::scales_out || role == Role::updated;
+}
+inline bool is_weight(Role role) {
+  return role == Role::weight || role == Role::width;
 }
 inline bool is_scales(Role role) {
   return role == Role::scales_in || role == Role::scales_out;
@@ -47,7 +51,7 @@ class OperatorsUnderTest : public testing::Test {
   static constexpr int64_t kRows = 4;
   static constexpr int64_t kHidden = 256;
 
-  OperatorsUnderTest() : memory_(64 * kBuffer), before_(memory_.content()) {}
+  OperatorsUnderTest() : memory_(80 * kBuffer), before_(memory_.content()) {}
 
   std::byte* buffer() { return memory_.data() + kBuffer * used_++; }
 
@@ -162,6 +166,33 @@ class OperatorsUnderTest : public testing::Test {
                     [=](const auto& t, const Exec& e) {
                       return swiglu_clamped_quantize(t[0], {}, group, t[1], t[2], t[3], e);
                     }});
+    const auto half = [&](const char* name) {
+      return Argument{name,
+                      Role::width,
+                      view_of(buffer(), DType::f32, {kHidden / 2}),
+                      {DType::f32, DType::f16, DType::bf16}};
+    };
+    const auto part = [&](const char* name, DType dtype, int64_t columns) {
+      return Argument{name, Role::output, rows(dtype, columns), {dtype}};
+    };
+    const Recipe q_recipe = per_group(32);
+    const Recipe kv_recipe = with(per_group(16), ScaleEncoding::ue8m0_packed);
+    list.push_back(
+        {"mla_norm_quantize",
+         {x(kHidden + 32),
+          half("norm.q_weight"),
+          half("norm.kv_weight"),
+          part("outputs.q_codes", DType::e4m3, kHidden / 2),
+          {"outputs.q_scales", Role::scales_out, scales(q_recipe, kHidden / 2), {DType::f32}},
+          part("outputs.q_row", DType::bf16, kHidden / 2),
+          part("outputs.kv", DType::bf16, kHidden / 2),
+          part("outputs.kv_codes", DType::e4m3, kHidden / 2),
+          {"outputs.kv_scales", Role::scales_out, scales(kv_recipe, kHidden / 2), {DType::i32}},
+          part("outputs.rope", DType::bf16, 32)},
+         [=](const auto& t, const Exec& e) {
+           return mla_norm_quantize(t[0], {t[1], t[2]}, q_recipe, kv_recipe,
+                                    {t[3], t[4], t[5], t[6], t[7], t[8], t[9]}, e);
+         }});
     return list;
   }
 

@@ -100,6 +100,32 @@ class Builder:
         metadata["quantized"] = "no" if recipe is None else "yes"
         self.add(op + "_" + name, why, op, recipe, tensors, **metadata)
 
+    def mla(self, name, why, x, weights, recipe, kv_recipe=None, given=None, counts=None, wanted=(), **eps):
+        """q and kv normed and quantized, rope copied. `wanted` names optional outputs; `given` q's scales."""
+        q_rank, kv_rank = (len(w) for w in weights)
+        counts = None if counts is None else np.asarray(counts, dtype=np.int32)
+        tensors = {"x": x, "q_weight": weights[0], "kv_weight": weights[1], "counts": counts}
+
+        def stored(part):
+            matrices = model.as_matrices(np.ascontiguousarray(part))
+            return model.poisoned(matrices, model.valid_rows(matrices.shape, counts)).reshape(part.shape)
+
+        def quantized(prefix, row, recipe, storage=None):
+            codes, scales = model.quantize(row, recipe, storage, counts)
+            tensors[prefix + "_codes"] = codes.view(recipe.fmt.dtype)
+            tensors[prefix + "_scales"] = scales
+
+        q, _ = producers.rms_norm(x[..., :q_rank], weights[0], eps["q_eps"])
+        kv, _ = producers.rms_norm(x[..., q_rank : q_rank + kv_rank], weights[1], eps["kv_eps"])
+        quantized("q", q, recipe, None if given is None else stored_scales(given, recipe, q.shape))
+        metadata = {key: hex_float(value) for key, value in eps.items()}
+        if kv_recipe is not None:
+            quantized("kv", kv, kv_recipe)
+            metadata["kv_recipe"] = kv_recipe.text()
+        optional = {"q_row": q, "kv": kv, "rope": x[..., q_rank + kv_rank :]}
+        tensors.update({key: stored(optional[key]) for key in wanted})
+        self.add("mla_norm_quantize_" + name, why, "mla_norm_quantize", recipe, tensors, **metadata)
+
 
 def bits16(patterns, dtype):
     assert dtype in (BF16, F16)

@@ -10,6 +10,7 @@ from model import recipe
 def build(b):
     rms_norm(b)
     activations(b)
+    mla(b)
 
 
 def rms_norm(b):
@@ -334,3 +335,67 @@ def activations(b):
         recipe("per_group", 16, layout="column_major_tma"),
     )
     b.produce("hidden1", "One column.", "silu_mul", np.array([[1.5, 2], [-3, 4]], dtype=BF16))
+
+
+def mla(b):
+    def weights(seed, widths, dtypes):
+        return [
+            (F32(1) + Bits(seed + i).normal((width,)) * F32(0.3)).astype(dtype)
+            for i, (width, dtype) in enumerate(zip(widths, dtypes))
+        ]
+
+    b.mla(
+        "1536_512_64",
+        "The widths of DeepSeek's models: groups for q, the row of kv for the cache.",
+        Bits(1700).rows((2, 1536 + 512 + 64), BF16),
+        weights(1701, (1536, 512), (BF16, BF16)),
+        recipe("per_group", 128, layout="column_major_tma"),
+        wanted=("kv", "rope"),
+        q_eps=1e-6,
+        kv_eps=1e-5,
+    )
+    b.mla(
+        "codes_and_rows",
+        "Everything that can be had, from two recipes; weights of other dtypes than x.",
+        Bits(1710).rows((3, 100 + 70 + 10), F16),
+        weights(1711, (100, 70), (F32, BF16)),
+        recipe("per_token", format="e5m2"),
+        recipe("per_group", 16, encoding="ue8m0_packed"),
+        wanted=("q_row", "kv", "rope"),
+        q_eps=1e-3,
+        kv_eps=0,
+    )
+    b.mla(
+        "static_q",
+        "A given scale for q, codes alone for kv, no rope.",
+        Bits(1720).rows((3, 40 + 24), F32),
+        weights(1721, (40, 24), (F32, F32)),
+        recipe("per_tensor", source="given"),
+        recipe("per_token"),
+        given=[0.02],
+        q_eps=1e-6,
+        kv_eps=1e-6,
+    )
+    b.mla(
+        "special",
+        "Rows of zeros, subnormals, infinities and NaN; rope keeps every bit of its NaN.",
+        special_rows(48, BF16),
+        weights(1731, (20, 16), (BF16, BF16)),
+        recipe("per_token"),
+        recipe("per_group", 8),
+        wanted=("q_row", "kv", "rope"),
+        q_eps=1e-6,
+        kv_eps=1e-6,
+    )
+    b.mla(
+        "masked",
+        "Rows at or beyond the count are neither read nor written.",
+        Bits(1740).rows((3, 4, 64 + 32 + 16), BF16),
+        weights(1741, (64, 32), (BF16, BF16)),
+        recipe("per_group", 32, encoding="ue8m0"),
+        recipe("per_token"),
+        counts=[2, 0, 4],
+        wanted=("kv", "rope"),
+        q_eps=1e-6,
+        kv_eps=1e-6,
+    )

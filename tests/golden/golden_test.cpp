@@ -58,6 +58,7 @@ class GoldenCall {
       return requantize(input("codes_in"), scales_view("codes_in", "scales_in", recipe_in_, true),
                         recipe_in_, output("codes"), scales("scales", recipe_), recipe_, exec);
     }
+    if (op == "mla_norm_quantize") return run_mla(exec);
     const TensorView row = quantized ? output("row") : output("y");
     const TensorView codes = quantized ? output("codes") : TensorView{};
     const TensorView scale = quantized ? scales("scales", recipe_) : TensorView{};
@@ -122,6 +123,28 @@ class GoldenCall {
     EXPECT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(to_string(recipe), meta(key));  // printing gives the model's text again
     return recipe;
+  }
+
+  // Outputs that the file does not hold are not asked for.
+  Status run_mla(const Exec& exec) {
+    const auto wanted = [&](const std::string& name) {
+      return file_.find(name) == nullptr ? TensorView{} : output(name);
+    };
+    const MlaNorm norm = {input("q_weight"), input("kv_weight"), number("q_eps"), number("kv_eps")};
+    const Recipe kv_recipe = parsed("kv_recipe");
+    MlaOutputs outputs;
+    outputs.q_codes = output("q_codes");
+    outputs.q_scales = part_scales("q", recipe_);
+    outputs.q_row = wanted("q_row");
+    outputs.kv = wanted("kv");
+    outputs.kv_codes = wanted("kv_codes");
+    if (!meta("kv_recipe").empty()) outputs.kv_scales = part_scales("kv", kv_recipe);
+    outputs.rope = wanted("rope");
+    return mla_norm_quantize(input("x"), norm, recipe_, kv_recipe, outputs, exec);
+  }
+  TensorView part_scales(const std::string& part, const Recipe& recipe) {
+    return scales_view(part + "_codes", part + "_scales", recipe,
+                       recipe.scale_source == ScaleSource::given);
   }
 
   static TensorView view(const TensorEntry& entry, const void* data) {
