@@ -7,8 +7,20 @@
 // The fused operators take per_token, per_channel and per_group recipes, and given scales of every
 // granularity. Dynamic per_tensor and per_block scales need the whole tensor first: they are
 // refused; run the separate operator, then quantize. `row_out`, unless it is a default TensorView,
-// receives the unquantized row in the dtype of x, in the same pass. Profile vllm is refused by the
-// fused operators.
+// receives the unquantized row in the dtype of x, in the same pass.
+//
+// Profile vllm is that of vLLM's fused operators, with this library's order of sums, square root
+// and exponential function in place of theirs (docs/numerics.md section 4). They are
+//   rms_norm_quantize  given per_tensor     [fused_add_]rms_norm_static_fp8_quant
+//                      dynamic per_token    rms_norm_dynamic_per_token_quant
+//                      dynamic per_group    rms_norm_per_block_quant
+//   silu_mul_quantize  given per_tensor     silu_and_mul_quant
+//                      dynamic per_token    silu_and_mul_per_token_quant
+//                      dynamic per_group    silu_and_mul_per_block_quant
+// for groups of any size, in every encoding and layout; a norm is of the standard form with a
+// weight in the dtype of x, and silu_mul_quantize has no row_out, as what it quantizes is in fp32.
+// All else is refused: unsupported. Their scale_ub is the recipe's bound: of the amax, but of the
+// scale for silu_mul_quantize per_group. Floors and cast points follow the operator, not resolve().
 #pragma once
 
 #include "rowscale/exec.hpp"

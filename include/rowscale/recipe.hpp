@@ -63,7 +63,9 @@ ROWSCALE_API Recipe per_block(int64_t rows, int64_t columns);
 //   vllm     per_token, per_channel   scale >= 1 / (MAX * 512)     divide      clamp_high
 //   vllm     per_group, per_block     amax >= 1e-10                divide      clamp_low
 // With given scales floor and bound are none (they act on scales that are computed), and profile
-// vllm means reciprocal and clamp_high for every granularity, as its static operator does.
+// vllm means reciprocal and clamp_high for every granularity, as its static operator does. Behind a
+// norm or silu_mul (producers.hpp) profile vllm gives dynamic per_group the floor and the NaN rule
+// of per_token: what those operators take instead of this function.
 ROWSCALE_API Recipe resolve(const Recipe& recipe);
 
 // invalid_argument, naming the field, for a recipe that no input could satisfy.

@@ -5,6 +5,7 @@
 #include "cpu/operators.hpp"
 #include "cpu/target.hpp"
 #include "cuda/operators.hpp"
+#include "plan/fused_call.hpp"
 
 namespace rowscale::api {
 namespace {
@@ -28,14 +29,28 @@ Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&
   return on_cpu();
 }
 
+// Of its sources the CUDA backend has those that round as the chain of separate operators does.
+bool cuda_has_cast_points(const plan::Source& source) {
+  const bool sum_is_rounded = source.residual_sum == plan::ResidualSum::rounded ||
+                              source.norm.residual.data == nullptr;
+  return sum_is_rounded && source.silu == plan::SiluForm::rounded;
+}
+
 }  // namespace
 
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                     const TensorView& scales, const Exec& exec) {
-  const Recipe resolved = resolve(recipe);
+  const plan::FusedCall call = plan::resolve(source, recipe);
   return on_device(
-      source.x, exec, [&] { return cpu::quantize(source, resolved, codes, scales, exec); },
-      [&] { return cuda::quantize(source, resolved, codes, scales, exec); });
+      source.x, exec, [&] { return cpu::quantize(call.source, call.recipe, codes, scales, exec); },
+      [&] {
+        if (!cuda_has_cast_points(call.source)) {
+          return Status(StatusCode::unsupported,
+                        "this build has no CUDA kernels for profile vllm behind silu_mul or a norm "
+                        "with a residual");
+        }
+        return cuda::quantize(call.source, call.recipe, codes, scales, exec);
+      });
 }
 
 Status run_store_rows(const plan::Source& source, const TensorView& y, const Exec& exec) {

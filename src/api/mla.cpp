@@ -37,6 +37,7 @@ Status check_parts(Named x, Named q_weight, Named kv_weight) {
 Status check_quantized(const char* recipe_name, const Recipe& recipe, Named x, Named codes,
                        Named scales, int64_t columns) {
   ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe(recipe_name, recipe));
+  ROWSCALE_RETURN_IF_ERROR(api::check_own_profile(recipe_name, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
   return api::check_scales(scales, codes.view, recipe);
 }

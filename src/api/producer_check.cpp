@@ -30,12 +30,14 @@ Status check_fused_recipe(const char* name, const Recipe& recipe) {
                     "operator, then quantize",
                     name, word_of(recipe.granularity)));
   }
-  if (recipe.profile != Profile::rowscale) {
-    return {StatusCode::unsupported,
-            fmt::format("{}.profile: the fused operators have {}, got {}", name,
-                        word_of(Profile::rowscale), word_of(recipe.profile))};
-  }
   return {};
+}
+
+Status check_own_profile(const char* name, const Recipe& recipe) {
+  if (recipe.profile == Profile::rowscale) return {};
+  return {StatusCode::unsupported,
+          fmt::format("{}.profile: expected {} where vLLM has no such operator, got {}", name,
+                      word_of(Profile::rowscale), word_of(recipe.profile))};
 }
 
 }  // namespace rowscale::api

@@ -14,4 +14,7 @@ Status check_row(Named row, Named x, int64_t columns);
 // it.
 Status check_fused_recipe(const char* name, const Recipe& recipe);
 
+// unsupported for a profile other than rowscale.
+Status check_own_profile(const char* name, const Recipe& recipe);
+
 }  // namespace rowscale::api

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
 #include "api/producer_check.hpp"
+#include "api/recipe_text.hpp"
+#include "plan/fused_call.hpp"
 #include "plan/source.hpp"
 
 namespace rowscale {
@@ -44,6 +48,35 @@ Status check_norm(const RmsNorm& norm, Named x) {
   return api::check_row({"norm.residual", norm.residual}, x, x.view.columns());
 }
 
+// Of profile vllm: that vLLM has the operator, and what is the operator's in it.
+Status check_profile(const plan::Source& source, const Recipe& recipe) {
+  if (recipe.profile == Profile::rowscale) return {};
+  const bool is_norm = source.kind == plan::SourceKind::rms_norm;
+  if (!is_norm && source.kind != plan::SourceKind::silu_mul) {
+    return api::check_own_profile("recipe", recipe);
+  }
+  const auto refused = [](const std::string& what) {
+    return Status(StatusCode::unsupported, what);
+  };
+  if (!plan::has_vllm_operator(source.kind, recipe)) {
+    return refused(fmt::format(
+        "recipe.granularity: expected given per_tensor, dynamic per_token or dynamic per_group "
+        "under profile vllm, got {} {}",
+        api::word_of(recipe.scale_source), api::word_of(recipe.granularity)));
+  }
+  if (is_norm && source.norm.form != NormForm::standard) {
+    return refused("norm.form: expected standard under profile vllm, got gemma");
+  }
+  if (is_norm && source.norm.weight.dtype != source.x.dtype) {
+    return refused(fmt::format("norm.weight: expected {}, as x, under profile vllm, got {}",
+                               to_string(source.x.dtype), to_string(source.norm.weight.dtype)));
+  }
+  if (!is_norm && !api::is_absent(source.row_out)) {
+    return refused("row_out: expected none under profile vllm, which quantizes products in fp32");
+  }
+  return {};
+}
+
 // Checks of the source, common to both forms of an operator. Gives the columns of the result.
 Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns) {
   const Named x{"x", source.x};
@@ -78,6 +111,7 @@ Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe
   int64_t columns = 0;
   ROWSCALE_RETURN_IF_ERROR(check_source(source, inputs, &columns));
   ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe("recipe", recipe));
+  ROWSCALE_RETURN_IF_ERROR(check_profile(source, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
   if (!api::is_absent(source.row_out)) {

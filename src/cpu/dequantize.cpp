@@ -67,6 +67,7 @@ Status store_rows(const plan::Source& source, const TensorView& y_view, const Ex
         Strip scratch;
         rows.span(row, column, count, &scratch);
       });
+      if (plan.items_per_row == 1) rows.end_row(row);
     });
   });
   return {};

@@ -8,6 +8,7 @@
 #include "numerics/quotient.hpp"
 #include "numerics/scale_rule.hpp"
 #include "plan/cpu_plan.hpp"
+#include "plan/source.hpp"
 #include "rowscale/exec.hpp"
 #include "rowscale/producers.hpp"
 #include "rowscale/types.hpp"
@@ -89,8 +90,14 @@ struct Kernels {
   void (*sum_squares[kFloatTypes])(const void* z, int64_t n, float* lanes);
   void (*norm[kFloatTypes])(const void* z, int64_t n, float factor, const float* weight,
                             NormForm form, void* y);
+  // The same of an fp32 z: T is the dtype that it is rounded through and to.
+  void (*norm_of_floats[kFloatTypes])(const void* z, int64_t n, float factor, const float* weight,
+                                      NormForm form, void* y);
   void (*gated[kFloatTypes])(const void* gate, const void* up, int64_t n, Gate gate_function,
                              void* y);
+  // A form that does not round, to fp32.
+  void (*silu_unrounded[kFloatTypes])(const void* gate, const void* up, int64_t n,
+                                      plan::SiluForm form, float* y);
   void (*relu2[kFloatTypes])(const void* x, int64_t n, void* y);
   // x holds n gates and n ups, interleaved.
   void (*swiglu[kFloatTypes])(const void* x, int64_t n, float alpha, float limit, void* y);

@@ -63,7 +63,9 @@ class Quantizer {
                            [&](int64_t column, int64_t count) { strip(row, column, count); });
     }
     const bool ends_row = item % plan_.items_per_row == plan_.items_per_row - 1;
-    if (ends_row && recipe_.scale_source == ScaleSource::dynamic) {
+    if (!ends_row) return;
+    source_.end_row(row);
+    if (recipe_.scale_source == ScaleSource::dynamic) {
       const plan::ScaleGrid::Position at = grid_.at(row_index, 0);
       scales_.write_row_pads(at.batch, at.row);
     }

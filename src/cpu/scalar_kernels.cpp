@@ -111,10 +111,10 @@ void sum_squares(const void* z, int64_t n, float* lanes) {
   }
 }
 
-template <class T>
+template <class Z, class T>
 void norm(const void* z, int64_t n, float factor, const float* weight, NormForm form, void* y) {
   for (int64_t i = 0; i < n; ++i) {
-    const float value = load<T>(z, i);
+    const float value = load<Z>(z, i);
     store<T>(y, i,
              form == NormForm::gemma ? numerics::normed_gemma(value, factor, weight[i])
                                      : numerics::normed<T>(value, factor, weight[i]));
@@ -129,6 +129,16 @@ void gated(const void* gate, const void* up, int64_t n, Gate gate_function, void
     store<T>(y, i,
              gate_function == Gate::silu ? numerics::silu_mul<T>(g, u)
                                          : numerics::gelu_tanh_mul<T>(g, u));
+  }
+}
+
+template <class T>
+void silu_unrounded(const void* gate, const void* up, int64_t n, plan::SiluForm form, float* y) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = load<T>(gate, i);
+    const float silu =
+        form == plan::SiluForm::product ? numerics::silu_product(g) : numerics::silu_quotient(g);
+    store<float>(y, i, numerics::mul(silu, load<T>(up, i)));
   }
 }
 
@@ -159,8 +169,10 @@ void fill(Kernels* k, int t) {
   k->widen[t] = widen<T>;
   k->add[t] = add<T>;
   k->sum_squares[t] = sum_squares<T>;
-  k->norm[t] = norm<T>;
+  k->norm[t] = norm<T, T>;
+  k->norm_of_floats[t] = norm<float, T>;
   k->gated[t] = gated<T>;
+  k->silu_unrounded[t] = silu_unrounded<T>;
   k->relu2[t] = relu2<T>;
   k->swiglu[t] = swiglu<T>;
 }

@@ -32,8 +32,10 @@ void Fill(Kernels* k, int t) {
   k->widen[t] = Widen<T>;
   k->add[t] = Add<T>;
   k->sum_squares[t] = SumSquares<T>;
-  k->norm[t] = Norm<T>;
+  k->norm[t] = Norm<T, T>;
+  k->norm_of_floats[t] = Norm<float, T>;
   k->gated[t] = Gated<T>;
+  k->silu_unrounded[t] = SiluUnrounded<T>;
   k->relu2[t] = Relu2<T>;
   k->swiglu[t] = Swiglu<T>;
 }

@@ -82,6 +82,66 @@ const void* RmsNormSource::span(const Row& row, int64_t column, int64_t count,
   return scratch;
 }
 
+struct alignas(64) UnroundedNormSource::Piece {
+  float values[kPiece];
+};
+
+UnroundedNormSource::UnroundedNormSource(const Kernels& kernels, const TensorView& x,
+                                         const RmsNorm& norm)
+    : kernels_(kernels),
+      x_(x),
+      weight_(norm.weight),
+      residual_(norm.residual),
+      eps_(norm.eps),
+      form_(norm.form) {}
+
+void UnroundedNormSource::add(int64_t row, int64_t column, int64_t count, float* z) const {
+  const int type = index_of(x_.dtype());
+  Piece copy;
+  Piece residual;
+  kernels_.widen[type](x_.read(row, column, count, &copy), count, z);
+  kernels_.widen[type](residual_.read(row, column, count, &copy), count, residual.values);
+  kernels_.add[index_of(DType::f32)](z, residual.values, count, z);
+}
+
+Row UnroundedNormSource::begin_row(int64_t row) const {
+  float lanes[numerics::kTreeLanes] = {};
+  for_pieces(0, x_.columns(), [&](int64_t column, int64_t count) {
+    Piece z;
+    add(row, column, count, z.values);
+    kernels_.sum_squares[index_of(DType::f32)](z.values, count, lanes);
+  });
+  const float sum = numerics::reduce_tree(lanes);
+  return {row, numerics::rms_factor(sum, x_.columns(), eps_)};
+}
+
+void UnroundedNormSource::end_row(const Row& row) const {
+  for_pieces(0, x_.columns(), [&](int64_t column, int64_t count) {
+    Piece x_copy;
+    Piece residual_copy;
+    const void* x = x_.read(row.index, column, count, &x_copy);
+    const void* residual = residual_.read(row.index, column, count, &residual_copy);
+    void* sum = residual_.write_target(row.index, column, count, &residual_copy);
+    kernels_.add[index_of(x_.dtype())](x, residual, count, sum);
+    residual_.commit(row.index, column, count, sum);
+  });
+}
+
+const void* UnroundedNormSource::span(const Row& row, int64_t column, int64_t count,
+                                      void* scratch) const {
+  for_pieces(column, column + count, [&](int64_t begin, int64_t size) {
+    Piece z;
+    Piece weight;
+    add(row.index, begin, size, z.values);
+    kernels_.widen[index_of(weight_.dtype())](weight_.read(0, begin, size, nullptr), size,
+                                              weight.values);
+    auto* y = static_cast<std::byte*>(scratch) + (begin - column) * x_.element_bytes();
+    kernels_.norm_of_floats[index_of(x_.dtype())](z.values, size, row.factor, weight.values, form_,
+                                                  y);
+  });
+  return scratch;
+}
+
 GatedSource::GatedSource(const Kernels& kernels, const TensorView& x, Gate gate)
     : kernels_(kernels), x_(x), gate_(gate) {}
 
@@ -91,6 +151,17 @@ const void* GatedSource::span(const Row& row, int64_t column, int64_t count, voi
   const void* gate = x_.read(row.index, column, count, &gate_copy);
   const void* up = x_.read(row.index, x_.columns() / 2 + column, count, &up_copy);
   kernels_.gated[index_of(x_.dtype())](gate, up, count, gate_, scratch);
+  return scratch;
+}
+
+const void* UnroundedSiluSource::span(const Row& row, int64_t column, int64_t count,
+                                      void* scratch) const {
+  Strip gate_copy;
+  Strip up_copy;
+  const void* gate = x_.read(row.index, column, count, &gate_copy);
+  const void* up = x_.read(row.index, x_.columns() / 2 + column, count, &up_copy);
+  kernels_.silu_unrounded[index_of(x_.dtype())](gate, up, count, form_,
+                                                static_cast<float*>(scratch));
   return scratch;
 }
 

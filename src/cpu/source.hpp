@@ -3,9 +3,11 @@
 // all. How to add one: docs/adding_a_source.md.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cpu/kernels.hpp"
+#include "numerics/rms_norm.hpp"
 #include "plan/cpu_plan.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
@@ -36,6 +38,8 @@ class RowSource {
 
   // Once a row, before its spans; a source whose rows are whole may change memory here.
   [[nodiscard]] virtual Row begin_row(int64_t row) const { return {row, 0.0F}; }
+  // Once a row, after its last span; for sources whose rows are whole.
+  virtual void end_row(const Row& /*row*/) const {}
   // `count` <= plan::kStripElements elements from `column`: in `scratch` (count elements of
   // dtype()) or wherever they lie already. Asking again for the same elements gives the same
   // values.
@@ -108,6 +112,38 @@ class RmsNormSource final : public RowSource {
   NormForm form_;
 };
 
+// A norm whose sum with the residual is not rounded (plan::ResidualSum): the residual, from which
+// the sum is made again for each span, is replaced at the end of the row.
+class UnroundedNormSource final : public RowSource {
+ public:
+  UnroundedNormSource(const Kernels& kernels, const TensorView& x, const RmsNorm& norm);
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return x_.dtype(); }
+  [[nodiscard]] plan::RowUse row_use() const override { return plan::RowUse::whole; }
+  [[nodiscard]] Row begin_row(int64_t row) const override;
+  void end_row(const Row& row) const override;
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  // A round over the lanes of the sum tree: what is worked on at a time.
+  static constexpr int64_t kPiece = int64_t{numerics::kTreeChunk} * numerics::kTreeLanes;
+  struct Piece;
+  // visit(column, count) for the pieces of [begin, end).
+  template <class Visit>
+  static void for_pieces(int64_t begin, int64_t end, Visit&& visit) {
+    for (int64_t c = begin; c < end; c += kPiece) visit(c, std::min(kPiece, end - c));
+  }
+  // x + residual in fp32, to z.
+  void add(int64_t row, int64_t column, int64_t count, float* z) const;
+
+  const Kernels& kernels_;
+  plan::RowView x_;
+  plan::RowView weight_;
+  plan::RowView residual_;
+  float eps_;
+  NormForm form_;
+};
+
 // x holds the gates of a row, then its ups.
 class GatedSource final : public RowSource {
  public:
@@ -120,6 +156,21 @@ class GatedSource final : public RowSource {
   const Kernels& kernels_;
   plan::RowView x_;
   Gate gate_;
+};
+
+// The same, in a form that does not round.
+class UnroundedSiluSource final : public RowSource {
+ public:
+  UnroundedSiluSource(const Kernels& kernels, const TensorView& x, plan::SiluForm form)
+      : kernels_(kernels), x_(x), form_(form) {}
+  [[nodiscard]] const plan::RowView& rows() const override { return x_; }
+  [[nodiscard]] DType dtype() const override { return DType::f32; }
+  const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
+
+ private:
+  const Kernels& kernels_;
+  plan::RowView x_;
+  plan::SiluForm form_;
 };
 
 class Relu2Source final : public RowSource {
@@ -158,6 +209,7 @@ class StoredSource final : public RowSource {
   [[nodiscard]] DType dtype() const override { return source_.dtype(); }
   [[nodiscard]] plan::RowUse row_use() const override { return source_.row_use(); }
   [[nodiscard]] Row begin_row(int64_t row) const override { return source_.begin_row(row); }
+  void end_row(const Row& row) const override { source_.end_row(row); }
   const void* span(const Row& row, int64_t column, int64_t count, void* scratch) const override;
 
  private:
@@ -177,8 +229,15 @@ void with_source(const plan::Source& source, const Kernels& kernels, Use&& use) 
     case plan::SourceKind::dequantized:
       return maybe_stored(DequantizedSource(kernels, source.x, source.scales, source.recipe));
     case plan::SourceKind::rms_norm:
+      if (source.residual_sum == plan::ResidualSum::unrounded &&
+          source.norm.residual.data != nullptr) {
+        return maybe_stored(UnroundedNormSource(kernels, source.x, source.norm));
+      }
       return maybe_stored(RmsNormSource(kernels, source.x, source.norm));
     case plan::SourceKind::silu_mul:
+      if (source.silu != plan::SiluForm::rounded) {
+        return maybe_stored(UnroundedSiluSource(kernels, source.x, source.silu));
+      }
       return maybe_stored(GatedSource(kernels, source.x, Gate::silu));
     case plan::SourceKind::gelu_tanh_mul:
       return maybe_stored(GatedSource(kernels, source.x, Gate::gelu_tanh));

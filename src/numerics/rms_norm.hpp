@@ -32,7 +32,9 @@ ROWSCALE_HD float rms_factor(float sum_of_squares, int64_t hidden, float eps) {
   return div(1.0F, sqrt(add(mean, eps)));
 }
 
-// Before the last rounding to T.
+// Before the last rounding to T. z is x or r(x + residual); under profile vllm with dynamic scales,
+// as in vLLM's rms_norm_dynamic_per_token_quant and rms_norm_per_block_quant, the sum x + residual
+// in fp32.
 template <class T>
 ROWSCALE_HD float normed(float z, float factor, float weight) {
   return mul(round_through<T>(mul(z, factor)), weight);

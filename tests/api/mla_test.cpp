@@ -326,7 +326,7 @@ TEST_F(MlaRefusals, Recipes) {
   expect_refused("q_recipe.group_size: expected at least 1, got 0");
   q_ = per_token();
   q_.profile = Profile::vllm;
-  expect_refused("q_recipe.profile: the fused operators have rowscale, got vllm",
+  expect_refused("q_recipe.profile: expected rowscale where vLLM has no such operator, got vllm",
                  StatusCode::unsupported);
   // A recipe that nothing is asked of is not looked at.
   q_ = per_token();

@@ -92,6 +92,22 @@ TEST_P(ProducerKernels, GatedAnyUp) {
   }
 }
 
+TEST_P(ProducerKernels, SiluUnrounded) {
+  for (DType dtype : kFloats) {
+    const auto gate = patterns(dtype);
+    const int64_t all = count_of(dtype, gate);
+    for (int64_t n : {all, int64_t{1}, int64_t{7}, int64_t{33}}) {
+      const auto up = make_data(Data::raw, dtype, n, 3);
+      for (plan::SiluForm form : {plan::SiluForm::quotient, plan::SiluForm::product}) {
+        compare(DType::f32, n, "silu", [&](const Kernels& kernels, void* y) {
+          kernels.silu_unrounded[cpu::index_of(dtype)](gate.data(), up.data(), n, form,
+                                                       static_cast<float*>(y));
+        });
+      }
+    }
+  }
+}
+
 TEST_P(ProducerKernels, Swiglu) {
   for (DType dtype : kFloats) {
     const auto gates = patterns(dtype);
@@ -154,6 +170,21 @@ TEST_P(ProducerKernels, Norm) {
           kernels.norm[cpu::index_of(dtype)](z.data(), n, factor, weight.data(), form, y);
         });
       }
+    }
+  }
+}
+
+// fp32 values of all kinds, rounded through and to each dtype.
+TEST_P(ProducerKernels, NormOfFloats) {
+  const auto z = patterns(DType::f32);
+  const int64_t n = count_of(DType::f32, z);
+  const auto weight = values_of(DType::f32, make_data(Data::normal, DType::f32, n, 78));
+  for (DType dtype : kFloats) {
+    for (float factor : {1.0F, 0.37F, 3e19F}) {
+      compare(dtype, n, "norm", [&](const Kernels& kernels, void* y) {
+        kernels.norm_of_floats[cpu::index_of(dtype)](z.data(), n, factor, weight.data(),
+                                                     NormForm::standard, y);
+      });
     }
   }
 }

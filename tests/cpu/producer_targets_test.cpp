@@ -145,6 +145,53 @@ TEST_P(Producers, Norms) {
   }
 }
 
+// Profile vllm has sources of its own.
+TEST_P(Producers, VllmProfile) {
+  const DType dtype = GetParam();
+  uint64_t seed = 900;
+  for (int64_t hidden : kHidden) {
+    if (kSlower > 1 && hidden > 8193) continue;
+    for (Data data : {Data::normal, Data::raw}) {
+      for (Recipe recipe : {per_token(), per_group(128), per_group(9000)}) {
+        recipe.profile = Profile::vllm;
+        ++seed;
+        const int64_t tokens = hidden > 2000 ? 1 : 3;
+        const auto bytes = make_data(data, dtype, tokens * hidden * 2, seed);
+        const auto weight = make_data(Data::normal, dtype, hidden, seed + 1);
+        const auto residual = make_data(data, dtype, tokens * hidden, seed + 2);
+        const TensorView pairs = view_of(bytes.data(), dtype, {tokens, 2 * hidden});
+        const TensorView x = view_of(bytes.data(), dtype, {tokens, hidden});
+        const auto run_silu = [&](Target target) {
+          return call_quantizer(pairs, hidden, recipe, {},
+                                [&](const TensorView& c, const TensorView& s) {
+                                  return silu_mul_quantize(pairs, recipe, c, s, {}, on(target));
+                                });
+        };
+        const auto run_norm = [&](Target target) {
+          std::vector<std::byte> updated = residual;
+          RmsNorm norm;
+          norm.weight = view_of(weight.data(), dtype, {hidden});
+          norm.residual = view_of(updated.data(), dtype, {tokens, hidden});
+          Outputs out =
+              call_quantizer(x, hidden, recipe, {}, [&](const TensorView& c, const TensorView& s) {
+                return rms_norm_quantize(x, norm, recipe, c, s, {}, on(target));
+              });
+          out.row = updated;
+          return out;
+        };
+        for (Target target : supported_targets()) {
+          ASSERT_TRUE(same_outputs(run_silu(target), run_silu(Target::scalar)))
+              << to_string(target) << " " << to_string(pairs) << "\n"
+              << to_string(recipe);
+          ASSERT_TRUE(same_outputs(run_norm(target), run_norm(Target::scalar)))
+              << to_string(target) << " " << to_string(x) << "\n"
+              << to_string(recipe);
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Producers, testing::Values(DType::f32, DType::f16, DType::bf16),
                          [](const auto& test) { return to_string(test.param); });
 

@@ -126,6 +126,23 @@ class Builder:
         tensors.update({key: stored(optional[key]) for key in wanted})
         self.add("mla_norm_quantize_" + name, why, "mla_norm_quantize", recipe, tensors, **metadata)
 
+    def fused_by_vllm(self, op, name, why, x, recipe, made, scale=None, weight=None, residual=None, **eps):
+        """`made` is what a function of vllm.py returned; the recipe says where its scales lie."""
+        codes, scales, residual_out = made
+        given = scale is not None
+        grid = model.scale_grid(model.as_matrices(codes).shape, recipe)
+        storage = (
+            stored_scales([scale], recipe, codes.shape)
+            if given
+            else model.Storage(recipe, grid).write(scales.reshape(grid))
+        )
+        tensors = {"x": x, "weight": weight, "residual": residual, "residual_out": residual_out}
+        tensors.update(codes=codes.view(recipe.fmt.dtype), scales=storage)
+        metadata = {key: hex_float(value) for key, value in eps.items()}
+        if op == "rms_norm":
+            metadata["form"] = "standard"
+        self.add(f"vllm_{op}_{name}", why, op, recipe, tensors, quantized="yes", **metadata)
+
 
 def bits16(patterns, dtype):
     assert dtype in (BF16, F16)

@@ -42,6 +42,12 @@ class GoldenCall {
   explicit GoldenCall(const SafetensorsFile& file) : file_(file) {
     recipe_ = parsed("recipe");
     recipe_in_ = parsed("recipe_in");
+    if (recipe_.profile == Profile::vllm && meta("quantized") == "yes") {
+      // A fused operator finds these for itself.
+      recipe_.floor = {};
+      recipe_.quotient = Quotient::standard;
+      recipe_.nan = NanRule::standard;
+    }
   }
 
   Status run(const Exec& exec) {
@@ -59,7 +65,7 @@ class GoldenCall {
                         recipe_in_, output("codes"), scales("scales", recipe_), recipe_, exec);
     }
     if (op == "mla_norm_quantize") return run_mla(exec);
-    const TensorView row = quantized ? output("row") : output("y");
+    const TensorView row = quantized ? wanted("row") : output("y");
     const TensorView codes = quantized ? output("codes") : TensorView{};
     const TensorView scale = quantized ? scales("scales", recipe_) : TensorView{};
     if (op == "rms_norm") {
@@ -125,11 +131,7 @@ class GoldenCall {
     return recipe;
   }
 
-  // Outputs that the file does not hold are not asked for.
   Status run_mla(const Exec& exec) {
-    const auto wanted = [&](const std::string& name) {
-      return file_.find(name) == nullptr ? TensorView{} : output(name);
-    };
     const MlaNorm norm = {input("q_weight"), input("kv_weight"), number("q_eps"), number("kv_eps")};
     const Recipe kv_recipe = parsed("kv_recipe");
     MlaOutputs outputs;
@@ -176,6 +178,11 @@ class GoldenCall {
     auto& bytes = outputs_[name];
     bytes.assign(static_cast<size_t>(entry.end - entry.begin), kUntouched);
     return view(entry, bytes.data());
+  }
+
+  // An output that is not asked for where the file does not hold it.
+  TensorView wanted(const std::string& name) {
+    return file_.find(name) == nullptr ? TensorView{} : output(name);
   }
 
   // An input that the operator changes in place.

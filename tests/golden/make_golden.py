@@ -12,6 +12,7 @@ import cases_bugs
 import cases_other
 import cases_producers
 import cases_quantize
+import cases_vllm
 import check_model
 import check_reports
 from case_builder import Builder
@@ -23,7 +24,7 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 def generate():
     """File name -> bytes, for every case."""
     builder = Builder()
-    for family in (cases_quantize, cases_bugs, cases_other, cases_producers):
+    for family in (cases_quantize, cases_bugs, cases_other, cases_producers, cases_vllm):
         family.build(builder)
     return {c.name + ".safetensors": serialize(c.tensors, c.metadata) for c in builder.cases.values()}
 

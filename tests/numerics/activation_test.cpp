@@ -76,6 +76,15 @@ TYPED_TEST(Activation, SwishIsTheDocumentedSteps) {
   }
 }
 
+TYPED_TEST(Activation, SiluOfProfileVllmIsTheDocumentedSteps) {
+  Mismatches found;
+  for_all_inputs<TypeParam>([&](float g) {
+    found.check(bits_of(g), comparable(silu_quotient(g)), comparable(test::silu_quotient_model(g)));
+    found.check(bits_of(g), comparable(silu_product(g)), comparable(test::silu_product_model(g)));
+  });
+  EXPECT_EQ(found.count, 0U) << found;
+}
+
 TYPED_TEST(Activation, GeluTanhIsTheDocumentedSteps) {
   Mismatches found;
   for_all_inputs<TypeParam>([&](float g) {

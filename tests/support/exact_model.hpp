@@ -36,6 +36,14 @@ inline float swish_model(float g, float alpha) {
   return div_exactly(numerator, add_exactly(1.0F, e));
 }
 
+// vLLM's forms: a quotient, and a product with a rounded sigmoid.
+inline float silu_quotient_model(float g) {
+  return div_exactly(g, add_exactly(1.0F, exp_model(-g)));
+}
+inline float silu_product_model(float g) {
+  return mul_exactly(g, div_exactly(1.0F, add_exactly(1.0F, exp_model(-g))));
+}
+
 inline float gelu_tanh_model(float g) {
   const float cubed = mul_exactly(mul_exactly(g, g), g);
   const float y = mul_exactly(0.7978845608F, fma_exactly(0.044715F, cubed, g));

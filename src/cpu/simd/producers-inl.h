@@ -70,13 +70,13 @@ HWY_NOINLINE void SumSquares(const void* z, int64_t n, float* lanes) {
   }
 }
 
-template <class T>
+template <class Z, class T>
 HWY_NOINLINE void Norm(const void* z, int64_t n, float factor, const float* weight, NormForm form,
                        void* y) {
   const VF t = Constant(factor);
   const VF one = Constant(1.0F);
   ForVectors(n, [&](int64_t i, int64_t count) HWY_ATTR {
-    const VF scaled = hn::Mul(LoadF32<T>(At<T>(z, i), count), t);
+    const VF scaled = hn::Mul(LoadF32<Z>(At<Z>(z, i), count), t);
     const VF w = LoadF32<float>(At<float>(static_cast<const void*>(weight), i), count);
     const VF result = form == NormForm::gemma ? hn::Mul(scaled, hn::Add(one, w))
                                               : hn::Mul(RoundThrough<T>(scaled), w);
@@ -134,6 +134,20 @@ HWY_NOINLINE void Gated(const void* gate, const void* up, int64_t n, Gate gate_f
     const VF u = LoadF32<T>(At<T>(up, i), count);
     const VF a = gate_function == Gate::silu ? Swish(g, Constant(1.0F)) : GeluTanh(g);
     StoreF32<T>(hn::Mul(RoundThrough<T>(a), u), At<T>(y, i), count);
+  });
+}
+
+template <class T>
+HWY_NOINLINE void SiluUnrounded(const void* gate, const void* up, int64_t n, plan::SiluForm form,
+                                float* y) {
+  const VF one = Constant(1.0F);
+  ForVectors(n, [&](int64_t i, int64_t count) HWY_ATTR {
+    const VF g = LoadF32<T>(At<T>(gate, i), count);
+    const VF u = LoadF32<T>(At<T>(up, i), count);
+    const VF divisor = hn::Add(one, Exp(hn::Neg(g)));
+    const VF silu =
+        form == plan::SiluForm::product ? hn::Mul(g, hn::Div(one, divisor)) : hn::Div(g, divisor);
+    StoreF32<float>(hn::Mul(silu, u), At<float>(static_cast<void*>(y), i), count);
   });
 }
 
