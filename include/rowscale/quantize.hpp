@@ -30,7 +30,9 @@
 
 namespace rowscale {
 
-// x       f32, f16 or bf16 [..., hidden]
+// x       f32, f16 or bf16 [..., hidden]; columns that lie apart are named by the view, as for the
+//         output of attention: x.as_rows({1}, {0, 2}) of [heads, tokens, dim] has tokens rows of
+//         heads * dim columns, [batch, heads, tokens, dim] as_rows({0, 2}, {1, 3}) has them a batch
 // codes   e4m3 or e5m2 as the recipe says, the shape of x; any row stride
 // scales  as scale_spec(x, recipe): written when dynamic (pads too), read when given
 // code = encode(x / scale), formulas in docs/numerics.md sections 2 and 3. Zero rows: nothing is

@@ -24,7 +24,9 @@ inline constexpr int kMaxRank = 8;
 // `column_rank` dimensions together are the columns of a row, those before them are the rows.
 //
 // Examples: contiguous [tokens, hidden]; a slice of a wider buffer (row stride > hidden); attention
-// output [heads, tokens, dim] as rows of heads*dim columns: view.as_rows({1}, {0, 2}).
+// output [heads, tokens, dim] as rows of heads*dim columns: view.as_rows({1}, {0, 2}). Codes, rows
+// that are stored and scales then are [tokens, heads*dim] and what a recipe makes of it, or views
+// of that kind themselves; a group may reach from one head into the next.
 struct ROWSCALE_API TensorView {
   void* data = nullptr;  // borrowed; inputs are only read, so const data may be cast into a view
   DType dtype = DType::f32;

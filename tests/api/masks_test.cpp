@@ -232,6 +232,118 @@ TEST(Masks, RelayoutOfExistingRows) {
   EXPECT_TRUE(packed.guards_are_unchanged());
 }
 
+// The experts of a mixture: [experts, max_tokens, hidden] with counts of every kind, and NaN and
+// infinities in the rows beyond. Every expert's rows are what they are alone.
+void expect_experts(int64_t experts, const Recipe& recipe, bool is_silu) {
+  constexpr int64_t kTokens = 3;
+  constexpr int64_t kColumns = 40;
+  const int64_t width = is_silu ? 2 * kColumns : kColumns;
+  std::vector<int32_t> counts(static_cast<size_t>(experts));
+  constexpr int32_t kKinds[] = {2, 0, 1, 3, INT32_MIN, -1, 4, INT32_MAX};
+  for (size_t e = 0; e < counts.size(); ++e) counts[e] = kKinds[e % 8];
+  const auto valid = [&](int64_t e) {
+    return std::clamp<int64_t>(counts[static_cast<size_t>(e)], 0, kTokens);
+  };
+  auto x = make_data(Data::normal, DType::bf16, experts * kTokens * width, 31);
+  for (int64_t e = 0; e < experts; ++e) {
+    for (int64_t i = valid(e) * width; i < kTokens * width; ++i) {
+      const uint16_t poison = i % 2 == 0 ? 0xFFC1 : 0x7F80;
+      std::memcpy(x.data() + (e * kTokens * width + i) * 2, &poison, 2);
+    }
+  }
+  const auto run = [&](const TensorView& view, int threads) {
+    return call_quantizer(
+        view, kColumns, recipe, {}, [&](const TensorView& codes, const TensorView& scales) {
+          const Exec exec = on(Target::best, threads);
+          return is_silu ? silu_mul_quantize(view, recipe, codes, scales, {}, exec)
+                         : quantize(view, recipe, codes, scales, exec);
+        });
+  };
+  const TensorView view =
+      view_of(x.data(), DType::bf16, {experts, kTokens, width}).with_row_counts(counts.data());
+  const Outputs got = run(view, 2);
+  EXPECT_TRUE(same_outputs(run(view, 1), got));
+
+  Outputs expected;
+  expected.codes.assign(got.codes.size(), kPoison);
+  expected.scales.assign(got.scales.size(), kPoison);
+  const ScaleSpec spec =
+      spec_of(view_of(nullptr, DType::e4m3, {experts, kTokens, kColumns}), recipe);
+  const int64_t groups = recipe.granularity == Granularity::per_token
+                             ? 1
+                             : (kColumns + recipe.group_size - 1) / recipe.group_size;
+  for (int64_t e = 0; e < experts; ++e) {
+    for (int64_t row = 0; row < valid(e); ++row) {
+      const TensorView alone_view =
+          view_of(x.data() + (e * kTokens + row) * width * 2, DType::bf16, {1, 1, width});
+      const Outputs alone = run(alone_view, 1);
+      std::copy(alone.codes.begin(), alone.codes.end(),
+                expected.codes.begin() + (e * kTokens + row) * kColumns);
+      const ScaleSpec of_one = spec_of(view_of(nullptr, DType::e4m3, {1, 1, kColumns}), recipe);
+      const bool is_packed = recipe.encoding == ScaleEncoding::ue8m0_packed;
+      for (int64_t g = 0; g < (is_packed ? spec.shape[2] * 4 : groups); ++g) {
+        const Place from = place_of(of_one, recipe, 0, 0, g);
+        const Place to = place_of(spec, recipe, e, row, g);
+        std::copy_n(alone.scales.begin() + from.offset, to.bytes,
+                    expected.scales.begin() + to.offset);
+      }
+    }
+  }
+  EXPECT_TRUE(same_outputs(got, expected)) << experts << " experts: " << to_string(recipe);
+}
+
+TEST(Masks, Experts) {
+  for (int64_t experts : {1, 2, 9, 1025}) {
+    for (const Recipe& recipe :
+         {per_token(), per_group(16),
+          with(per_group(7), ScaleEncoding::f32, ScaleLayout::column_major),
+          with(per_group(8), ScaleEncoding::f32, ScaleLayout::column_major_tma),
+          with(per_group(8), ScaleEncoding::ue8m0_packed)}) {
+      for (bool is_silu : {false, true}) expect_experts(experts, recipe, is_silu);
+    }
+  }
+}
+
+// All experts empty: nothing is touched, whatever lies in the rows.
+TEST(Masks, NoTokensForAnyExpert) {
+  const std::vector<std::byte> x(static_cast<size_t>(1025 * 2 * 32 * 2), std::byte{0xFF});  // NaN
+  const std::vector<int32_t> counts(1025, 0);
+  const TensorView view =
+      view_of(x.data(), DType::bf16, {1025, 2, 32}).with_row_counts(counts.data());
+  const Outputs got = run_quantize(view, with(per_group(16), ScaleEncoding::ue8m0_packed));
+  EXPECT_TRUE(same_bytes(got.codes, std::vector<std::byte>(got.codes.size(), kPoison)));
+  EXPECT_TRUE(same_bytes(got.scales, std::vector<std::byte>(got.scales.size(), kPoison)));
+}
+
+// Rows sorted by expert are rows: those of an expert have the bytes that they have alone, in
+// whatever order and beside whatever rows they come.
+TEST(Masks, RowsSortedByExpertNeedNothing) {
+  constexpr int64_t kColumns = 96;
+  constexpr int64_t kOf[] = {3, 0, 1, 7, 2};  // rows of each expert
+  const auto x = make_data(Data::wide, DType::bf16, 13 * 2 * kColumns, 33);
+  for (const Recipe& recipe : {per_token(), per_group(32)}) {
+    const auto run = [&](int64_t first, int64_t rows) {
+      const TensorView view =
+          view_of(x.data() + first * 2 * kColumns * 2, DType::bf16, {rows, 2 * kColumns});
+      return call_quantizer(view, kColumns, recipe, {},
+                            [&](const TensorView& codes, const TensorView& scales) {
+                              return silu_mul_quantize(view, recipe, codes, scales);
+                            });
+    };
+    const Outputs sorted = run(0, 13);
+    Outputs by_expert;
+    int64_t first = 0;
+    for (int64_t rows : kOf) {
+      const Outputs one = run(first, rows);
+      by_expert.codes.insert(by_expert.codes.end(), one.codes.begin(), one.codes.end());
+      by_expert.scales.insert(by_expert.scales.end(), one.scales.begin(), one.scales.end());
+      first += rows;
+    }
+    EXPECT_EQ(first, 13);
+    EXPECT_TRUE(same_outputs(by_expert, sorted)) << to_string(recipe);
+  }
+}
+
 TEST(Masks, Producers) {
   const auto x = masked_data(2 * kHidden, 7);
   const TensorView view =

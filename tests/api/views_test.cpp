@@ -119,6 +119,39 @@ TEST_P(Views, HeadsAndDims) {
   expect_equals_copy(x.as_rows({1, 0}, {2}));
 }
 
+// Attention output in the orders that kernels leave it in, seen as [heads, tokens, dim]: head by
+// head, token by token, and heads that are a part of more; then with a batch in front, where each
+// batch has its scales. Every layout, a scale a token and a group.
+TEST_P(Views, AttentionOutput) {
+  std::vector<Recipe> some = group_recipes(128);
+  some.push_back(per_token());
+  some.push_back(per_group(96));
+  const auto expect = [&](const TensorView& x) {
+    const auto copy = gather(x);
+    const TensorView contiguous = view_of(copy.data(), x.dtype, row_shape(x, x.columns()));
+    for (const Recipe& recipe : some) {
+      EXPECT_TRUE(same_outputs(run_quantize(x, recipe), run_quantize(contiguous, recipe)))
+          << to_string(x) << ": " << to_string(recipe);
+    }
+  };
+  constexpr int64_t kHeads = 5;
+  constexpr int64_t kTokens = 7;
+  for (int64_t dim : {64, 96, 128}) {
+    auto buffer = poisoned(2 * (kHeads + 2) * (kTokens + 1) * dim);
+    for (const Shape& strides : {Shape{kTokens * dim, dim, 1}, Shape{dim, kHeads * dim, 1},
+                                 Shape{dim, (kHeads + 2) * dim, 1}}) {
+      const TensorView x = strided(buffer.data(), GetParam(), {kHeads, kTokens, dim}, strides);
+      fill(x, Data::normal, 20);
+      expect(x.as_rows({1}, {0, 2}));
+      const int64_t whole = (kHeads + 2) * (kTokens + 1) * dim;
+      const TensorView batched = strided(buffer.data(), GetParam(), {2, kHeads, kTokens, dim},
+                                         {whole, strides[0], strides[1], 1});
+      fill(batched, Data::wide, 21);
+      expect(batched.as_rows({0, 2}, {1, 3}));
+    }
+  }
+}
+
 TEST_P(Views, HeadsOfManyColumns) {
   auto buffer = poisoned(5 * 3 * 2500);
   const TensorView x = strided(buffer.data(), GetParam(), {5, 2, 2500}, {3 * 2500, 2500, 1});
