@@ -31,8 +31,8 @@ Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&
 
 // Of its sources the CUDA backend has those that round as the chain of separate operators does.
 bool cuda_has_cast_points(const plan::Source& source) {
-  const bool sum_is_rounded = source.residual_sum == plan::ResidualSum::rounded ||
-                              source.norm.residual.data == nullptr;
+  const bool sum_is_rounded =
+      source.residual_sum == plan::ResidualSum::rounded || source.norm.residual.data == nullptr;
   return sum_is_rounded && source.silu == plan::SiluForm::rounded;
 }
 
