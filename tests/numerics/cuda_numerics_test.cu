@@ -108,6 +108,12 @@ struct Exp {
 struct Silu {
   ROWSCALE_HD static uint32_t of(uint32_t p) { return stored(swish(from_bits(p), 1.0F)); }
 };
+struct SiluQuotient {
+  ROWSCALE_HD static uint32_t of(uint32_t p) { return stored(silu_quotient(from_bits(p))); }
+};
+struct SiluProduct {
+  ROWSCALE_HD static uint32_t of(uint32_t p) { return stored(silu_product(from_bits(p))); }
+};
 struct GeluTanh {
   ROWSCALE_HD static uint32_t of(uint32_t p) { return stored(gelu_tanh(from_bits(p))); }
 };
@@ -322,6 +328,8 @@ TEST_F(CudaNumerics, Exp) {
 
 TEST_F(CudaNumerics, Activations) {
   compare_dense<Silu>();
+  compare_dense<SiluQuotient>();
+  compare_dense<SiluProduct>();
   compare_dense<GeluTanh>();
   compare_dense<Products>();
   compare_dense<SwigluClamped>();
