@@ -38,7 +38,8 @@ struct RmsNorm {
   float eps = 1e-6F;  // any float: used as it is, by IEEE
   NormForm form = NormForm::standard;
   // Absent (a default TensorView), or [..., hidden] in the dtype of x; z = r(x + residual) is
-  // normed and stored here. Overlaps no other tensor.
+  // normed and stored here (profile vllm with dynamic scales: x + residual is normed in fp32, and
+  // stored here rounded). Overlaps no other tensor.
   TensorView residual;
 };
 

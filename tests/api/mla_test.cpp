@@ -202,6 +202,30 @@ TEST_P(Mla, MaskedRows) {
   }
 }
 
+// Rows apart in a wider buffer that begins at any byte; what lies between them is not a number.
+TEST_P(Mla, RowsOfALargerBuffer) {
+  make({2, 3}, {130, 72, 18}, Data::normal, 65);
+  const DType dtype = GetParam();
+  const int64_t size = element_size(dtype);
+  const int64_t pitch = 130 + 72 + 18 + 7;
+  for (int64_t shift : {int64_t{0}, size, int64_t{1}}) {
+    std::vector<std::byte> buffer(static_cast<size_t>(shift + 6 * pitch * size), std::byte{0xFF});
+    for (int64_t r = 0; r < 6; ++r) {
+      std::memcpy(buffer.data() + shift + r * pitch * size, x_.data() + r * widths_.all() * size,
+                  static_cast<size_t>(widths_.all() * size));
+    }
+    TensorView x = view_of(buffer.data() + shift, dtype, {2, 3, widths_.all()});
+    x.strides[1] = pitch;
+    x.strides[0] = 3 * pitch;
+    const Recipe kv = with(per_group(16), ScaleEncoding::ue8m0);
+    const MlaBytes got = of_one_call(x, per_group(32), kv, kAllWanted[0], on(Target::best, 2));
+    const MlaBytes want = of_slices(view_, per_group(32), kv, kAllWanted[0]);
+    EXPECT_TRUE(same_outputs(got.q, want.q)) << shift;
+    EXPECT_TRUE(same_outputs(got.kv, want.kv)) << shift;
+    EXPECT_TRUE(same_bytes(got.rope, want.rope)) << shift;
+  }
+}
+
 // Without a rope part, without rows.
 TEST_P(Mla, NothingToCopy) {
   make({3}, {64, 32, 0}, Data::normal, 70);
