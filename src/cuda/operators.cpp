@@ -69,7 +69,9 @@ plan::GpuAccess access_of(const plan::Source& source, const plan::RowView& to,
       return plan::GpuAccess::elements;
     }
   }
-  return plan::access_of(plan::RowView(source.x), to, grid, recipe);
+  const plan::GpuAccess access = plan::access_of(plan::RowView(source.x), to, grid, recipe);
+  const bool has_runs = source.kind == plan::SourceKind::plain;
+  return access == plan::GpuAccess::runs && !has_runs ? plan::GpuAccess::elements : access;
 }
 
 plan::NormWeights weights_of(const plan::Source& source) {
@@ -146,8 +148,17 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
   const bool takes_short_ways =
       source.silu == plan::SiluForm::rounded &&
       plan::has_short_ways(source.kind, x.element_bytes(), recipe.format) &&
-      problem->access == plan::GpuAccess::vectors && x.batches() == 1 && !x.is_masked();
+      (problem->access == plan::GpuAccess::vectors ||
+       (problem->access == plan::GpuAccess::runs && source.kind == plan::SourceKind::plain)) &&
+      x.batches() == 1 && !x.is_masked();
   problem->scales = takes_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
+  // Columns in runs have few kernels.
+  if (problem->access == plan::GpuAccess::runs &&
+      (problem->scales == plan::GpuScales::general || recipe.format != Format::e4m3 ||
+       x.element_bytes() != 2)) {
+    problem->access = plan::GpuAccess::elements;
+    problem->scales = plan::GpuScales::general;
+  }
   return {};
 }
 
@@ -242,6 +253,7 @@ Status dequantize(const TensorView& codes, const TensorView& scales, const Recip
   key.access = plan::is_narrow(recipe, grid, call.codes.batches(), scales.data)
                    ? plan::access_of(call.codes, call.y, grid, elementwise)
                    : plan::GpuAccess::elements;
+  if (key.access == plan::GpuAccess::runs) key.access = plan::GpuAccess::elements;
   key.chunks = plan::kGivenChunks;
   const Kernel* kernel = nullptr;
   if (Status s = find_kernel(key, &kernel); !s.ok()) return s;

@@ -135,8 +135,7 @@ GpuPlan blocks_plan(const GpuProblem& p, int chunks) {
 bool fits(const GpuProblem& p, GroupsShape shape) {
   const int64_t n = unit_chunks(p);
   if (n > int64_t{shape.lanes} * shape.chunks) return false;
-  if (is_made(p.source) || p.access == GpuAccess::elements)
-    return serves(shape, p.access, p.source);
+  if (is_made(p.source) || p.access != GpuAccess::vectors) return serves(shape, p.access, p.source);
   // A shape of twice the lanes that are needed leaves half of them idle.
   return shape.lanes == 1 || n > int64_t{shape.lanes / 2} * shape.chunks;
 }
@@ -285,7 +284,15 @@ const char* to_string(SourceKind kind) {
 }
 
 const char* to_string(GpuAccess access) {
-  return access == GpuAccess::vectors ? "vectors" : "elements";
+  switch (access) {
+    case GpuAccess::vectors:
+      return "vectors";
+    case GpuAccess::runs:
+      return "runs";
+    case GpuAccess::elements:
+      return "elements";
+  }
+  return "unknown";
 }
 
 const char* to_string(GpuScales scales) {
@@ -339,6 +346,16 @@ bool lies_in_chunks(const RowView& view) {
          reinterpret_cast<uintptr_t>(view.address(0, 0)) % static_cast<uintptr_t>(bytes) == 0;
 }
 
+bool lies_in_runs_of_chunks(const RowView& view) {
+  const int64_t bytes = std::min<int64_t>(kChunk * view.element_bytes(), 16);
+  const auto is_whole = [bytes](int64_t stride) {
+    return stride % bytes == 0 && stride >= 0 && stride <= 0x7FFFFFFF;
+  };
+  return view.is_strided_by_runs() && view.run() % kChunk == 0 && is_whole(view.row_stride()) &&
+         is_whole(view.run_stride()) &&
+         reinterpret_cast<uintptr_t>(view.address(0, 0)) % static_cast<uintptr_t>(bytes) == 0;
+}
+
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
                     const Recipe& recipe) {
   const bool units_are_whole_chunks = grid.unit_columns % kChunk == 0 ||
@@ -348,10 +365,11 @@ GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& gri
   const bool is_narrow =
       from.columns() <= kMostColumns &&
       from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <= kMostPositions;
-  return is_narrow && to.columns() % kChunk == 0 && units_are_whole_chunks &&
-                 lies_in_chunks(from) && lies_in_chunks(to)
-             ? GpuAccess::vectors
-             : GpuAccess::elements;
+  const bool is_whole = is_narrow && to.columns() % kChunk == 0 && units_are_whole_chunks;
+  if (!is_whole) return GpuAccess::elements;
+  if (lies_in_chunks(from) && lies_in_chunks(to)) return GpuAccess::vectors;
+  const bool is_by_runs = lies_in_runs_of_chunks(from) && lies_in_runs_of_chunks(to);
+  return is_by_runs ? GpuAccess::runs : GpuAccess::elements;
 }
 
 GpuPlan plan_gpu(const GpuProblem& p) {

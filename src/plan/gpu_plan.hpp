@@ -41,9 +41,9 @@ enum class NormWeights { words, any };
 // What a call stores.
 enum class GpuSink { codes, rows };
 
-// vectors: whole chunks, each one or two aligned loads. elements: one by one, at any address and
-// through any strides.
-enum class GpuAccess { vectors, elements };
+// vectors: whole chunks, each one or two aligned loads. runs: the same of columns that lie in runs,
+// as those of attention's heads. elements: one by one, at any address and through any strides.
+enum class GpuAccess { vectors, runs, elements };
 
 // How dynamic scales are made and stored. floats, powers: the short ways of the common calls, with
 // f32 scales and with UE8M0 of any kind: one batch, no masks, x / s without a bound, and a floor
@@ -106,6 +106,9 @@ struct GpuProblem {
 // Whether every chunk of a tensor whose columns are whole chunks is one aligned stretch of memory.
 bool lies_in_chunks(const RowView& view);
 
+// The same of columns that lie in runs, each of whole chunks.
+bool lies_in_runs_of_chunks(const RowView& view);
+
 // Vectors where that holds for the input and the codes, and every chunk lies in one unit. A source
 // may make a row of codes from a longer row.
 GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& grid,
@@ -158,16 +161,16 @@ constexpr bool has_short_ways(SourceKind source, int64_t element_bytes, Format f
 }
 
 constexpr bool serves(GroupsShape shape, GpuAccess access, SourceKind source) {
-  if (is_made(source)) {
+  if (is_made(source) || access == GpuAccess::runs) {
     return shape.chunks == 2 &&
-           (shape.lanes == 32 || (shape.lanes == 8 && access == GpuAccess::vectors));
+           (shape.lanes == 32 || (shape.lanes == 8 && access != GpuAccess::elements));
   }
   return access == GpuAccess::vectors || shape.lanes * shape.chunks == 1 ||
          shape.lanes * shape.chunks == 16 || shape.lanes * shape.chunks == 64;
 }
 constexpr bool serves(RowsShape shape, GpuAccess access, SourceKind source) {
-  if (is_made(source)) {
-    return shape.chunks == 0 || (shape.chunks == 4 && access == GpuAccess::vectors);
+  if (is_made(source) || access == GpuAccess::runs) {
+    return shape.chunks == 0 || (shape.chunks == 4 && access != GpuAccess::elements);
   }
   return access == GpuAccess::vectors || shape.chunks == 4 || shape.chunks == 0;
 }
@@ -191,7 +194,7 @@ constexpr bool serves(NormShape shape, NormResidual residual) {
 // one and of the weights leaves registers for so many.
 constexpr int resident_blocks(NormShape shape, NormResidual residual) {
   const int held = shape.chunks * (residual == NormResidual::none ? 3 : 4);
-  const int threads = held <= 4 ? 1024 : (held <= 8 ? 896 : (held <= 12 ? 768 : 640));
+  const int threads = held <= 4 ? 1024 : (held <= 8 ? 896 : (held <= 12 ? 800 : 640));
   const int blocks = threads / shape.threads;
   return blocks < 1 ? 1 : (blocks > 32 ? 32 : blocks);
 }

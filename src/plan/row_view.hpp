@@ -71,6 +71,14 @@ class RowView {
   // Whether row r begins at data + r * row_stride() bytes and its columns lie side by side.
   [[nodiscard]] bool is_strided() const { return row_rank_ <= 1 && outer_column_rank_ == 0; }
   [[nodiscard]] int64_t row_stride() const { return row_rank_ == 0 ? 0 : row_dims_[0].stride; }
+  // The same of rows whose columns lie in runs at one stride, as the heads of attention do: run i
+  // of row r begins at data + r * row_stride() + i * run_stride().
+  [[nodiscard]] bool is_strided_by_runs() const {
+    return row_rank_ <= 1 && outer_column_rank_ <= 1;
+  }
+  [[nodiscard]] int64_t run_stride() const {
+    return outer_column_rank_ == 0 ? 0 : outer_column_dims_[0].stride;
+  }
 
  private:
   [[nodiscard]] bool contiguous(int64_t column, int64_t count) const {

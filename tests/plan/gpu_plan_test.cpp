@@ -372,7 +372,11 @@ TEST(GpuPlan, AccessFollowsAddressesAndStrides) {
       TensorView::strided(memory, DType::bf16, {2, 3, 64}, {1000, 64, 1}).as_rows({1}, {0, 2}));
   const RowView codes(TensorView::contiguous(memory, DType::e4m3, {3, 128}));
   const Recipe recipe = resolve(per_group(64));
-  EXPECT_EQ(access_of(heads, codes, ScaleGrid(recipe, 3, 128), recipe), no);
+  EXPECT_EQ(access_of(heads, codes, ScaleGrid(recipe, 3, 128), recipe), GpuAccess::runs);
+  const RowView narrow_heads(
+      TensorView::strided(memory, DType::bf16, {2, 3, 60}, {1000, 60, 1}).as_rows({1}, {0, 2}));
+  const RowView narrow_codes(TensorView::contiguous(memory, DType::e4m3, {3, 120}));
+  EXPECT_EQ(access_of(narrow_heads, narrow_codes, ScaleGrid(recipe, 3, 120), recipe), no);
 }
 
 TEST(GpuPlan, UnitsLieBelowEachOtherForColumnMajorScalesAndPads) {

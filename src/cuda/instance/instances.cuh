@@ -28,7 +28,8 @@ class Instances {
     list.add_groups(std::make_index_sequence<std::size(plan::kGroupsShapes)>());
     list.add_rows(std::make_index_sequence<std::size(plan::kRowsShapes)>());
     // Scales of more than a row are refused where a source makes the rows.
-    if constexpr (!plan::is_made(Source::kKind)) {
+    constexpr bool kIsRuns = Source::Rows::kAccess == plan::GpuAccess::runs;
+    if constexpr (!plan::is_made(Source::kKind) && !kIsRuns) {
       list.add_blocks(std::make_index_sequence<std::size(plan::kBlocksShapes)>());
     }
     if constexpr (Scales::kScales == plan::GpuScales::general) {
@@ -146,6 +147,15 @@ void append_kernels(DType input, std::vector<Kernel>* kernels) {
   }
   Instances<Vectors, GeneralScales, Codec<F>>::append(input, kernels);
   Instances<Elements, GeneralScales, Codec<F>>::append(input, kernels);
+}
+
+// Columns in runs: the short ways of plain tensors, to E4M3.
+template <template <class> class SourceOf>
+void append_run_kernels(DType input, std::vector<Kernel>* kernels) {
+  using Runs = SourceOf<RunRows>;
+  using F = numerics::E4m3;
+  Instances<Runs, FloatScales<F>, Codec<F>>::append(input, kernels);
+  Instances<Runs, PowerScales<F>, Codec<F>>::append(input, kernels);
 }
 
 template <template <class> class SourceOf>

@@ -9,7 +9,11 @@ using Source = Plain<numerics::Fp16, Access>;
 }  // namespace
 
 std::span<const Kernel> plain_f16_kernels() {
-  static const std::vector<Kernel> kernels = make_kernels<Source>(DType::f16);
+  static const std::vector<Kernel> kernels = [] {
+    std::vector<Kernel> all = make_kernels<Source>(DType::f16);
+    append_run_kernels<Source>(DType::f16, &all);
+    return all;
+  }();
   return kernels;
 }
 

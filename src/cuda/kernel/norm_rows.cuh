@@ -187,9 +187,14 @@ class NormBlock {
   Chunk residual_[kResidual == plan::NormResidual::added ? kChunks : 1];
 };
 
+// nvcc 13.0 takes no notice of a call with braces among the launch bounds themselves.
+template <int kThreads, int kChunks, plan::NormResidual kResidual>
+inline constexpr int kResidentBlocks = plan::resident_blocks(plan::NormShape{kThreads, kChunks},
+                                                             kResidual);
+
 template <class Source, class Scales, class Codec, plan::NormUnit kUnit,
           plan::NormResidual kResidual, int kThreads, int kChunks>
-__global__ void __launch_bounds__(kThreads, plan::resident_blocks({kThreads, kChunks}, kResidual))
+__global__ void __launch_bounds__(kThreads, kResidentBlocks<kThreads, kChunks, kResidual>)
     norm_rows(const __grid_constant__ QuantizeArguments<Source, Scales> call) {
   using Block = NormBlock<Source, Scales, Codec, kUnit, kResidual, kThreads, kChunks>;
   __shared__ typename Block::Shared shared;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/device/words.cuh"
+#include "plan/divider.hpp"
 #include "plan/gpu_plan.hpp"
 #include "plan/memory.hpp"
 #include "plan/row_view.hpp"
@@ -44,6 +45,46 @@ class VectorRows {
 
   std::byte* data_;
   uint32_t row_stride_;  // bytes
+  plan::GpuLoads loads_;
+};
+
+// Rows whose columns lie in runs at one stride, otherwise as VectorRows: the heads of attention.
+class RunRows {
+ public:
+  static constexpr plan::GpuAccess kAccess = plan::GpuAccess::runs;
+  using Index = int32_t;
+
+  RunRows(const plan::RowView& view, plan::GpuLoads loads)
+      : data_(view.address(0, 0)),
+        row_stride_(static_cast<uint32_t>(view.row_stride())),
+        run_stride_(static_cast<uint32_t>(view.run_stride())),
+        run_(static_cast<Index>(view.run())),
+        loads_(loads) {}
+
+  template <class T>
+  __device__ __forceinline__ Words<plan::kChunk * sizeof(T)> load(Index row, Index column,
+                                                                  Index count) const {
+    return load_words<plan::kChunk * sizeof(T)>(address(row, column, sizeof(T)), count > 0, loads_);
+  }
+  template <class T>
+  __device__ __forceinline__ void store(Index row, Index column, Index count,
+                                        const Words<plan::kChunk * sizeof(T)>& words) const {
+    if (count > 0) store_words(address(row, column, sizeof(T)), words);
+  }
+
+ private:
+  __device__ __forceinline__ std::byte* address(Index row, Index column, Index bytes) const {
+    const Index run = run_.divide(column);
+    const auto in_run = static_cast<uint32_t>(column - run * run_.divisor());
+    return data_ + uint64_t{static_cast<uint32_t>(row)} * row_stride_ +
+           uint64_t{static_cast<uint32_t>(run)} * run_stride_ +
+           in_run * static_cast<uint32_t>(bytes);
+  }
+
+  std::byte* data_;
+  uint32_t row_stride_;  // bytes
+  uint32_t run_stride_;  // bytes
+  plan::Divider<Index> run_;
   plan::GpuLoads loads_;
 };
 
