@@ -433,7 +433,8 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
     GpuPlan plan = plans[i];
     plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
     plans.push_back(plan);
-    const bool has_general = plan.split != GpuSplit::norm && plan.units == GpuUnits::beside;
+    const bool has_general = plan.split != GpuSplit::norm && plan.units == GpuUnits::beside &&
+                             plan.access != GpuAccess::runs;
     if (plan.scales == GpuScales::general || !has_general) continue;
     plan.scales = GpuScales::general;
     plans.push_back(plan);

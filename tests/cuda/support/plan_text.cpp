@@ -112,6 +112,7 @@ cuda::KernelKey key_of(const DequantizeCase& c) {
   key.output = c.y.dtype;
   key.split = plan::GpuSplit::given;
   key.access = narrow ? plan::access_of(from, to, grid, recipe) : plan::GpuAccess::elements;
+  if (key.access == plan::GpuAccess::runs) key.access = plan::GpuAccess::elements;
   key.chunks = plan::kGivenChunks;
   return key;
 }
