@@ -95,9 +95,11 @@ void OutputFile::append(const void* data, int64_t bytes) {
 }
 
 void OutputFile::append_from_file(int64_t end) {
-  std::vector<char> piece(size_t{256} << 10);
+  constexpr int64_t kPiece = 256 << 10;
+  // Asked for every tensor, and most often nothing is left: no more is cleared than is read.
+  std::vector<char> piece(static_cast<size_t>(std::clamp(end - cursor_, int64_t{0}, kPiece)));
   while (cursor_ < end) {
-    const int64_t bytes = std::min(end - cursor_, static_cast<int64_t>(piece.size()));
+    const int64_t bytes = std::min(end - cursor_, kPiece);
     read(cursor_, bytes, piece.data());
     hash_.update(piece.data(), static_cast<size_t>(bytes));
     cursor_ += bytes;
