@@ -153,9 +153,12 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
       x.batches() == 1 && !x.is_masked();
   problem->scales = takes_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
   // Columns in runs have few kernels.
+  const bool is_of_rows = recipe.granularity == Granularity::per_token ||
+                          recipe.granularity == Granularity::per_channel ||
+                          recipe.granularity == Granularity::per_group;
   if (problem->access == plan::GpuAccess::runs &&
       (problem->scales == plan::GpuScales::general || recipe.format != Format::e4m3 ||
-       x.element_bytes() != 2)) {
+       x.element_bytes() != 2 || !is_of_rows)) {
     problem->access = plan::GpuAccess::elements;
     problem->scales = plan::GpuScales::general;
   }

@@ -194,7 +194,7 @@ constexpr bool serves(NormShape shape, NormResidual residual) {
 // one and of the weights leaves registers for so many.
 constexpr int resident_blocks(NormShape shape, NormResidual residual) {
   const int held = shape.chunks * (residual == NormResidual::none ? 3 : 4);
-  const int threads = held <= 4 ? 1024 : (held <= 8 ? 896 : (held <= 12 ? 800 : 640));
+  const int threads = held <= 4 ? 1024 : (held <= 8 ? 896 : (held <= 12 ? 768 : 640));
   const int blocks = threads / shape.threads;
   return blocks < 1 ? 1 : (blocks > 32 ? 32 : blocks);
 }

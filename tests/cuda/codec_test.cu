@@ -9,6 +9,7 @@
 #include "cuda/calls.hpp"
 #include "cuda/stage/activation.cuh"
 #include "cuda/stage/codec.cuh"
+#include "cuda/stage/norm.cuh"
 #include "cuda/stage/scale.cuh"
 #include "numerics/float16.hpp"
 #include "numerics/fp.hpp"
@@ -159,6 +160,20 @@ __global__ void silu_all(Found* found) {
   count_checked(found, 1);
 }
 
+// Every sum of squares, for a row's length.
+__global__ void rms_factor_all(int64_t hidden, float eps, Found* found) {
+  const numerics::FastDivisor divisor = numerics::make_fast_divisor(static_cast<float>(hidden));
+  for (uint32_t i = 0; i < 8; ++i) {
+    const uint32_t pattern = 8 * (blockIdx.x * blockDim.x + threadIdx.x) + i;
+    const float sum = numerics::from_bits(pattern);
+    const auto stored = [](float x) { return numerics::to_bits(numerics::canonical(x)); };
+    check(found, pattern, static_cast<uint32_t>(hidden),
+          stored(cuda::fast_rms_factor(sum, divisor, eps)),
+          stored(numerics::rms_factor(sum, hidden, eps)));
+  }
+  count_checked(found, 8);
+}
+
 class CudaCodec : public GpuTest {
  protected:
   static constexpr uint32_t kThreads = 256;
@@ -231,6 +246,17 @@ TEST_F(CudaCodec, SumsAndProductsOfAllSixteenBitPairs) {
 
 TEST_F(CudaCodec, FastSiluOfEveryBf16) {
   expect_none(1ULL << 16, [](Found* found) { silu_all<<<256, kThreads>>>(found); });
+}
+
+TEST_F(CudaCodec, FastRmsFactorOfEverySum) {
+  for (float eps : {1e-6F, 1e-5F, cuda::kLeastCommonEps, 0.5F, cuda::kMostCommonEps}) {
+    for (int64_t hidden : {1, 7, 4096, 5120, 7168, 16384, 1 << 20}) {
+      // Not negative, infinity and NaN among them.
+      expect_none(1ULL << 31, [&](Found* found) {
+        rms_factor_all<<<(1U << 28) / kThreads, kThreads>>>(hidden, eps, found);
+      });
+    }
+  }
 }
 
 TEST_F(CudaCodec, ReciprocalOfEveryFastScale) {

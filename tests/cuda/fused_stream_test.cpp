@@ -30,6 +30,7 @@ class Layer {
  public:
   Layer(Lane& lane, const Matrix& shape, const Recipe& first, const Recipe& second, int round)
       : first_(first), second_(second) {
+    data_pool(PoolKind::finite, kWeight);  // no capture may allocate it
     const int64_t wide = shape.hidden;
     const int64_t half = shape.hidden / 2;
     const auto rows = [&](int64_t columns) { return shape_view(kDType, {shape.tokens, columns}); };

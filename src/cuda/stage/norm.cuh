@@ -6,10 +6,39 @@
 #include "cuda/device/words.cuh"
 #include "cuda/stage/access.cuh"
 #include "cuda/stage/chunk.cuh"
+#include "cuda/stage/scale.cuh"
+#include "numerics/quotient.hpp"
 #include "numerics/rms_norm.hpp"
 #include "plan/source.hpp"
 
 namespace rowscale::cuda {
+
+// The calls for which fast_rms_factor is numerics::rms_factor.
+inline constexpr int64_t kMostCommonHidden = int64_t{1} << 23;
+inline constexpr float kLeastCommonEps = 0x1p-100F;
+inline constexpr float kMostCommonEps = 0x1p20F;
+
+// numerics::rms_factor without a branch that depends on the sum. Each step is correctly rounded as
+// there: a sum so small that its mean would lose bits is scaled first, and that mean then is too
+// small to change eps. Every sum that matters: CudaCodec.FastRmsFactor.
+__device__ __forceinline__ float fast_rms_factor(float sum, const numerics::FastDivisor& hidden,
+                                                 float eps) {
+  constexpr float kSmall = 0x1p-60F;
+  constexpr float kUp = 0x1p64F;
+  const bool is_small = sum < kSmall;
+  const float scaled = is_small ? numerics::mul(sum, kUp) : sum;
+  float mean = numerics::fast_quotient_in_range(scaled, hidden);
+  mean = is_small ? numerics::mul(mean, 1.0F / kUp) : mean;
+  mean = sum == numerics::infinity() ? sum : mean;
+  const float v = numerics::add(mean, eps);
+  // The machine's approximation and one step, as __fsqrt_rn has it in this range.
+  float r;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(v));
+  const float q = numerics::mul(v, r);
+  const float root = numerics::fma(numerics::fma(-q, q, v), numerics::mul(r, 0.5F), q);
+  const float factor = reciprocal_of_valid(root);
+  return v == numerics::infinity() ? 0.0F : factor;
+}
 
 // The tensors of a norm. z is x, or r(x + residual), which replaces the residual.
 template <class T, class Access>
@@ -30,7 +59,10 @@ class NormRows {
         weight_(static_cast<const std::byte*>(source.norm.weight.data)),
         weight_dtype_(source.norm.weight.dtype),
         hidden_(source.x.columns()),
+        divisor_(numerics::make_fast_divisor(static_cast<float>(hidden_ > 0 ? hidden_ : 1))),
         eps_(source.norm.eps),
+        is_common_(hidden_ < kMostCommonHidden && eps_ >= kLeastCommonEps &&
+                   eps_ <= kMostCommonEps),
         form_(source.norm.form),
         has_residual_(source.norm.residual.data != nullptr),
         sums_unrounded_(has_residual_ && source.residual_sum == plan::ResidualSum::unrounded),
@@ -79,7 +111,8 @@ class NormRows {
 
   // What z is multiplied by.
   [[nodiscard]] __device__ __forceinline__ float factor(float sum_of_squares) const {
-    return numerics::rms_factor(sum_of_squares, hidden_, eps_);
+    return is_common_ ? fast_rms_factor(sum_of_squares, divisor_, eps_)
+                      : numerics::rms_factor(sum_of_squares, hidden_, eps_);
   }
 
   // 8 weights in the dtype of x, at a column that is a multiple of 8 and an aligned address. An
@@ -149,7 +182,9 @@ class NormRows {
   const std::byte* weight_;
   DType weight_dtype_;
   int64_t hidden_;
+  numerics::FastDivisor divisor_;  // by hidden
   float eps_;
+  bool is_common_;
   NormForm form_;
   bool has_residual_;
   bool sums_unrounded_;
