@@ -182,11 +182,12 @@ struct NormShape {
   int threads;
   int chunks;
 };
-inline constexpr NormShape kNormShapes[] = {{32, 4},  {64, 4},  {128, 4}, {160, 4},  {256, 2},
-                                            {320, 2}, {256, 4}, {512, 1}, {1024, 1}, {1024, 2}};
+inline constexpr NormShape kNormShapes[] = {{32, 4},  {64, 4},   {128, 4}, {160, 4},
+                                            {256, 2}, {320, 2},  {224, 4}, {256, 4},
+                                            {512, 1}, {1024, 1}, {1024, 2}};
 inline constexpr int kWideNormThreads = 512;
 constexpr bool serves(NormShape shape, NormResidual residual) {
-  const bool is_for_plain = shape.threads == 128 || shape.threads == 160;
+  const bool is_for_plain = shape.threads == 128 || shape.threads == 160 || shape.threads == 224;
   const bool is_for_residual = shape.chunks == 2 && shape.threads < kWideNormThreads;
   return residual == NormResidual::none ? !is_for_residual : !is_for_plain;
 }
