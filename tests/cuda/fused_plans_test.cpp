@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "cuda/operators.hpp"
 #include "plan/gpu_plan.hpp"
 #include "tests/cuda/support/cases.hpp"
 #include "tests/cuda/support/fused_calls.hpp"
+#include "tests/cuda/support/fused_plans.hpp"
 #include "tests/cuda/support/shapes.hpp"
 #include "tests/support/recipes.hpp"
 
@@ -19,22 +19,6 @@ namespace rowscale::test {
 namespace {
 
 constexpr DType kFloats[] = {DType::bf16, DType::f16, DType::f32};
-
-Status problem_of(const plan::Source& source, const FusedCase& c, const Side& side,
-                  const FusedSlots& slots, FusedCall call, plan::GpuProblem* problem) {
-  if (call == FusedCall::separate) return cuda::rows_problem(source, side.view(slots.row), problem);
-  return cuda::quantize_problem(source, resolve(c.recipe), side.view(slots.codes),
-                                side.view(slots.scales), problem);
-}
-
-Status call_by_plan(const plan::Source& source, const FusedCase& c, const Side& side,
-                    const FusedSlots& slots, FusedCall call, const plan::GpuPlan& plan) {
-  if (call == FusedCall::separate) {
-    return cuda::store_rows(source, side.view(slots.row), side.exec, plan);
-  }
-  return cuda::quantize(source, resolve(c.recipe), side.view(slots.codes), side.view(slots.scales),
-                        side.exec, plan);
-}
 
 // The case by each of its candidates in turn; the plans are those of its arguments where they lie.
 std::string compare_every_plan(Lane& lane, const FusedCase& c, FusedCall call) {
@@ -45,17 +29,15 @@ std::string compare_every_plan(Lane& lane, const FusedCase& c, FusedCall call) {
     std::string forced;
     const auto difference = lane.compare({}, 0, [&](const Side& side) -> Status {
       if (!side.is_gpu()) return call_on(side, c, slots, call);
-      plan::Source source = source_on(side, c, slots);
-      if (call == FusedCall::separate) source.row_out = {};
-      plan::GpuProblem problem;
-      if (Status s = problem_of(source, c, side, slots, call, &problem); !s.ok()) return s;
-      const std::vector<plan::GpuPlan> plans = plan::candidate_plans(problem);
-      if (std::find(plans.begin(), plans.end(), plan::plan_gpu(problem)) == plans.end()) {
+      PlannedFused planned;
+      if (Status s = plan_on(side, c, slots, call, &planned); !s.ok()) return s;
+      const std::vector<plan::GpuPlan> plans = plan::candidate_plans(planned.problem);
+      if (std::find(plans.begin(), plans.end(), plan::plan_gpu(planned.problem)) == plans.end()) {
         return {StatusCode::unsupported, "the chosen plan is not among the candidates"};
       }
       count = plans.size();
       forced = plan::to_string(plans[i]);
-      return call_by_plan(source, c, side, slots, call, plans[i]);
+      return call_by_plan(side, planned, slots, call, plans[i]);
     });
     if (difference) {
       return "  " + to_string(c, call) + "\n    forced: " + forced + "\n    " + difference->text;

@@ -2,8 +2,6 @@
 // that slow a kernel down a hundred times, and for the second build with the codec in software.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <iterator>
 #include <set>
 #include <string>
 #include <tuple>
@@ -155,12 +153,6 @@ void add_new_ways(const Case& c, std::set<Way>& launched, std::vector<Forced<Cas
   }
 }
 
-std::string lines_of(const std::set<cuda::KernelKey>& keys) {
-  std::string text;
-  for (const cuda::KernelKey& key : keys) text += "\n  " + to_string(key);
-  return text;
-}
-
 struct EveryWay {
   std::set<Way> launched;
   std::vector<Forced<QuantizeCase>> quantize;
@@ -169,19 +161,22 @@ struct EveryWay {
 
 EveryWay every_way() {
   EveryWay all;
-  for (const Shape& shape : {Shape{3, 1368}, Shape{3, 129}}) {  // vectors, elements
+  // Vectors, elements, runs
+  for (TensorView view :
+       {shape_view(DType::f32, {3, 1368}), shape_view(DType::f32, {3, 129}),
+        shape_view(DType::f32, {8, 3, 128}, {3 * 128, 128, 1}).as_rows({1}, {0, 2})}) {
     for (const Recipe& recipe : unit_recipes()) {
       for (Format format : {Format::e4m3, Format::e5m2}) {
         for (DType dtype : kFloats) {
-          QuantizeCase c{with(recipe, format), &data_pool(PoolKind::mixed, dtype),
-                         shape_view(dtype, shape)};
+          view.dtype = dtype;
+          QuantizeCase c{with(recipe, format), &data_pool(PoolKind::mixed, dtype), view};
           c.seed = all.quantize.size();
           c.x_begin = window(c.seed, c.pool->size - extent_of(c.x).bytes, 64);
           add_new_ways(c, all.launched, all.quantize);
         }
         for (Format format_in : {Format::e4m3, Format::e5m2}) {
-          RequantizeCase c{with(per_group(24), format_in), with(recipe, format),
-                           shape_view(DType::e4m3, shape)};
+          view.dtype = DType::e4m3;
+          RequantizeCase c{with(per_group(24), format_in), with(recipe, format), view};
           c.seed = all.requantize.size();
           add_new_ways(c, all.launched, all.requantize);
         }
@@ -219,15 +214,8 @@ TEST_F(Reduced, EveryKernelOfTheRegistry) {
   std::set<cuda::KernelKey> keys;
   for (const Way& way : all.launched) keys.insert(std::get<cuda::KernelKey>(way));
   for (const DequantizeCase& c : dequantize_cases()) keys.insert(key_of(c));  // Reduced.Dequantize
-  const std::set<cuda::KernelKey> registered = registered_kernels();
-  std::set<cuda::KernelKey> missing;
-  std::set<cuda::KernelKey> unknown;
-  std::set_difference(registered.begin(), registered.end(), keys.begin(), keys.end(),
-                      std::inserter(missing, missing.end()));
-  std::set_difference(keys.begin(), keys.end(), registered.begin(), registered.end(),
-                      std::inserter(unknown, unknown.end()));
-  EXPECT_TRUE(missing.empty()) << missing.size() << " never launched:" << lines_of(missing);
-  EXPECT_TRUE(unknown.empty()) << unknown.size() << " not in the registry:" << lines_of(unknown);
+  const std::string difference = difference_from_registry(keys, RowsOf::callers);
+  EXPECT_TRUE(difference.empty()) << difference;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "tests/cuda/support/plan_text.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -49,6 +51,13 @@ plan::GpuProblem ask(const plan::Source& source, const Recipe& recipe, const Ten
   const Status status = cuda::quantize_problem(source, resolve(recipe), codes, scales, &problem);
   if (!status.ok()) throw std::runtime_error(status.message());
   return problem;
+}
+
+std::string lines_of(const char* what, const std::set<cuda::KernelKey>& keys) {
+  if (keys.empty()) return {};
+  std::string text = std::to_string(keys.size()) + " " + what + ":";
+  for (const cuda::KernelKey& key : keys) text += "\n  " + to_string(key);
+  return text + "\n";
 }
 
 }  // namespace
@@ -117,14 +126,23 @@ cuda::KernelKey key_of(const DequantizeCase& c) {
   return key;
 }
 
-std::set<cuda::KernelKey> registered_kernels() {
-  std::set<cuda::KernelKey> keys;
-  for (const auto& kernels :
-       {cuda::plain_f32_kernels(), cuda::plain_f16_kernels(), cuda::plain_bf16_kernels(),
-        cuda::dequantized_kernels(), cuda::dequantize_kernels()}) {
-    for (const cuda::Kernel& kernel : kernels) keys.insert(kernel.key);
+std::string difference_from_registry(const std::set<cuda::KernelKey>& launched, RowsOf rows,
+                                     const std::set<cuda::Operation>& besides) {
+  std::set<cuda::KernelKey> registered;
+  for (const auto& kernels : cuda::kernel_lists()) {
+    for (const cuda::Kernel& kernel : kernels) {
+      const cuda::KernelKey& key = kernel.key;
+      const RowsOf of = plan::is_made(key.source) ? RowsOf::producers : RowsOf::callers;
+      if (of == rows && besides.count(key.operation) == 0) registered.insert(key);
+    }
   }
-  return keys;
+  std::set<cuda::KernelKey> missing;
+  std::set<cuda::KernelKey> unknown;
+  std::set_difference(registered.begin(), registered.end(), launched.begin(), launched.end(),
+                      std::inserter(missing, missing.end()));
+  std::set_difference(launched.begin(), launched.end(), registered.begin(), registered.end(),
+                      std::inserter(unknown, unknown.end()));
+  return lines_of("never launched", missing) + lines_of("not in the registry", unknown);
 }
 
 }  // namespace rowscale::test

@@ -27,7 +27,12 @@ cuda::KernelKey key_of(const QuantizeCase& c, const plan::GpuPlan& plan);
 cuda::KernelKey key_of(const RequantizeCase& c, const plan::GpuPlan& plan);
 cuda::KernelKey key_of(const DequantizeCase& c);
 
-// Every kernel of this build that quantizes or dequantizes.
-std::set<cuda::KernelKey> registered_kernels();
+// Whose kernels: of tensors and codes that are given, or of rows that a norm or an activation
+// makes.
+enum class RowsOf { callers, producers };
+// Empty: these are the kernels of the registry but for `besides`, which another test answers for.
+// Else those that were never launched, and those that the registry does not have.
+std::string difference_from_registry(const std::set<cuda::KernelKey>& launched, RowsOf rows,
+                                     const std::set<cuda::Operation>& besides = {});
 
 }  // namespace rowscale::test
