@@ -112,6 +112,34 @@ TEST_F(Allocations, NoneInASuccessfulCall) {
     const TensorView scales = scales_in(scales_slot, recipe);
     expect_no_allocation(name, [&] { return quantize(x, recipe, codes, scales, gpu.exec); });
   }
+  // Any row serves as weights.
+  RmsNorm norm;
+  norm.weight = TensorView::contiguous(x.data, DType::bf16, {kColumns}, kGpu);
+  const TensorView group_scales = scales_in(scales_slot, group);
+  expect_no_allocation("rms_norm", [&] { return rms_norm(x, norm, y, gpu.exec); });
+  expect_no_allocation("rms_norm_quantize", [&] {
+    return rms_norm_quantize(x, norm, group, codes, group_scales, {}, gpu.exec);
+  });
+  const TensorView half =
+      TensorView::contiguous(codes.data, DType::e4m3, {kRows, kColumns / 2}, kGpu);
+  ScaleSpec half_spec;
+  ASSERT_TRUE(scale_spec(half, token, &half_spec).ok());
+  const TensorView half_scales = half_spec.view(group_scales.data, kGpu);
+  expect_no_allocation("silu_mul_quantize", [&] {
+    return silu_mul_quantize(x, token, half, half_scales, {}, gpu.exec);
+  });
+  MlaNorm mla;
+  mla.q_weight = TensorView::contiguous(x.data, DType::bf16, {kColumns / 2}, kGpu);
+  mla.kv_weight = mla.q_weight;
+  MlaOutputs outputs;
+  outputs.q_codes = half;
+  outputs.q_scales = half_scales;
+  outputs.kv = TensorView::contiguous(y.data, DType::bf16, {kRows, kColumns / 2}, kGpu);
+  expect_no_allocation("mla_norm_quantize",
+                       [&] { return mla_norm_quantize(x, mla, token, token, outputs, gpu.exec); });
+  const TensorView quantized = scales_in(scales_slot, group);
+  ASSERT_TRUE(quantize(x, group, codes, quantized, gpu.exec).ok());
+
   // The codes and scales are now those of per_group.
   const TensorView scales = scales_in(scales_slot, group);
   expect_no_allocation("dequantize", [&] { return dequantize(codes, scales, group, y, gpu.exec); });
