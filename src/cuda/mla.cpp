@@ -26,7 +26,7 @@ Status problems_of(const plan::Mla& mla, Problems* problems) {
 
 bool rope_lies_in_chunks(const plan::Mla& mla) {
   if (!mla.has_rope()) return true;
-  return mla.rope_width() % plan::kChunk == 0 &&
+  return mla.rope_width() % plan::kChunk == 0 && mla.rope_width() <= plan::kMostColumns &&
          plan::lies_in_chunks(plan::RowView(mla.rope_source().x)) &&
          plan::lies_in_chunks(plan::RowView(mla.outputs.rope));
 }
@@ -70,7 +70,7 @@ Status mla_norm_quantize(const plan::Mla& mla, const Exec& exec) {
   key.chunks = 0;
   const bool is_vectors = problems.q.access == plan::GpuAccess::vectors &&
                           problems.kv.access == plan::GpuAccess::vectors &&
-                          rope_lies_in_chunks(mla);
+                          rope_lies_in_chunks(mla) && 2 * rows <= plan::kMostPositions;
   key.access = is_vectors ? plan::GpuAccess::vectors : plan::GpuAccess::elements;
   key.split = plan::GpuSplit::norm_any;
   int64_t blocks = 2 * rows;

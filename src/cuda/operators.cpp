@@ -69,9 +69,7 @@ plan::GpuAccess access_of(const plan::Source& source, const plan::RowView& to,
       return plan::GpuAccess::elements;
     }
   }
-  const plan::GpuAccess access = plan::access_of(plan::RowView(source.x), to, grid, recipe);
-  const bool has_runs = source.kind == plan::SourceKind::plain;
-  return access == plan::GpuAccess::runs && !has_runs ? plan::GpuAccess::elements : access;
+  return plan::access_of(plan::RowView(source.x), to, grid, recipe);
 }
 
 plan::NormWeights weights_of(const plan::Source& source) {
@@ -82,11 +80,31 @@ plan::NormWeights weights_of(const plan::Source& source) {
                                                       : plan::NormWeights::any;
 }
 
+// Scales of a row or of less.
+bool is_of_rows(const Recipe& recipe) {
+  return recipe.granularity == Granularity::per_token ||
+         recipe.granularity == Granularity::per_channel ||
+         recipe.granularity == Granularity::per_group;
+}
+
+// Rows of all batches as those of one where neither masks nor the places of scales tell them apart.
+plan::RowView rows_of(const TensorView& tensor) {
+  const plan::RowView rows(tensor);
+  return rows.is_masked() ? rows : rows.as_one_batch();
+}
+plan::RowView rows_of(const TensorView& tensor, const Recipe& recipe, const TensorView& x) {
+  const bool is_apart = recipe.layout != ScaleLayout::row_major ||
+                        recipe.encoding == ScaleEncoding::ue8m0_packed ||
+                        plan::RowView(x).is_masked();
+  const plan::RowView rows(tensor);
+  return is_of_rows(recipe) && !is_apart ? rows.as_one_batch() : rows;
+}
+
 // What a problem says of a source and its rows, whatever becomes of them.
-Status problem_of(const plan::Source& source, const plan::RowView& to, plan::GpuProblem* problem) {
+Status problem_of(const plan::Source& source, const plan::RowView& x, const plan::RowView& to,
+                  plan::GpuProblem* problem) {
   DeviceFacts facts;
   if (Status s = find_device(source.x.device.index, &facts); !s.ok()) return s;
-  const plan::RowView x(source.x);
   problem->source = source.kind;
   problem->element_bytes = x.element_bytes();
   problem->batches = x.batches();
@@ -130,9 +148,9 @@ size_t workspace_bytes(const Recipe& recipe) {
 
 Status quantize_problem(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                         const TensorView& scales, plan::GpuProblem* problem) {
-  const plan::RowView x(source.x);
+  const plan::RowView x = rows_of(source.x, recipe, source.x);
   const plan::RowView to(codes);
-  if (Status s = problem_of(source, to, problem); !s.ok()) return s;
+  if (Status s = problem_of(source, x, to, problem); !s.ok()) return s;
   problem->recipe = recipe;
   problem->grid = plan::ScaleGrid(recipe, x.rows_per_batch(), to.columns());
   problem->access = access_of(source, to, problem->grid, recipe);
@@ -140,25 +158,20 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
     problem->access = plan::GpuAccess::elements;
   }
   if (source.kind == plan::SourceKind::dequantized) {
-    const plan::ScaleGrid grid(source.recipe, x.rows_per_batch(), x.columns());
-    if (!plan::is_narrow(source.recipe, grid, x.batches(), source.scales.data)) {
+    const plan::RowView from(source.x);
+    const plan::ScaleGrid grid(source.recipe, from.rows_per_batch(), from.columns());
+    if (!plan::is_narrow(source.recipe, grid, from.batches(), source.scales.data)) {
       problem->access = plan::GpuAccess::elements;
     }
   }
   const bool takes_short_ways =
       source.silu == plan::SiluForm::rounded &&
       plan::has_short_ways(source.kind, x.element_bytes(), recipe.format) &&
-      (problem->access == plan::GpuAccess::vectors ||
-       (problem->access == plan::GpuAccess::runs && source.kind == plan::SourceKind::plain)) &&
-      x.batches() == 1 && !x.is_masked();
+      problem->access != plan::GpuAccess::elements && x.batches() == 1 && !x.is_masked();
   problem->scales = takes_short_ways ? plan::scales_of(recipe) : plan::GpuScales::general;
-  // Columns in runs have few kernels.
-  const bool is_of_rows = recipe.granularity == Granularity::per_token ||
-                          recipe.granularity == Granularity::per_channel ||
-                          recipe.granularity == Granularity::per_group;
   if (problem->access == plan::GpuAccess::runs &&
-      (problem->scales == plan::GpuScales::general || recipe.format != Format::e4m3 ||
-       x.element_bytes() != 2 || !is_of_rows)) {
+      (!is_of_rows(recipe) || problem->scales == plan::GpuScales::general ||
+       !plan::has_runs(source.kind, x.element_bytes(), recipe.format))) {
     problem->access = plan::GpuAccess::elements;
     problem->scales = plan::GpuScales::general;
   }
@@ -167,13 +180,14 @@ Status quantize_problem(const plan::Source& source, const Recipe& recipe, const 
 
 Status rows_problem(const plan::Source& source, const TensorView& y, plan::GpuProblem* problem) {
   const plan::RowView to(y);
-  if (Status s = problem_of(source, to, problem); !s.ok()) return s;
+  if (Status s = problem_of(source, rows_of(source.x), to, problem); !s.ok()) return s;
   problem->sink = plan::GpuSink::rows;
   // No units: as where scales are given.
   problem->recipe.scale_source = ScaleSource::given;
   plan::Source stored = source;
   stored.row_out = y;
   problem->access = access_of(stored, to, problem->grid, problem->recipe);
+  if (problem->access == plan::GpuAccess::runs) problem->access = plan::GpuAccess::elements;
   return {};
 }
 
@@ -185,8 +199,8 @@ QuantizeCall quantize_call(const plan::Source& source, const Recipe& recipe,
   call.units = plan.units;
   call.source = source;
   call.recipe = recipe;
-  call.x = plan::RowView(source.x);
-  call.codes = plan::RowView(codes);
+  call.x = rows_of(source.x, recipe, source.x);
+  call.codes = rows_of(codes, recipe, source.x);
   call.grid = plan::ScaleGrid(recipe, call.x.rows_per_batch(), call.codes.columns());
   call.scales = scales.data;
   return call;
@@ -197,7 +211,7 @@ QuantizeCall rows_call(const plan::Source& source, const TensorView& y, const pl
   call.loads = plan.loads;
   call.source = source;
   call.source.row_out = y;
-  call.x = plan::RowView(source.x);
+  call.x = rows_of(source.x);
   call.codes = plan::RowView(y);
   return call;
 }

@@ -57,9 +57,10 @@ std::string plan_text(const KernelKey& key) {
 // How alike two keys are, most of all in what a caller chose: lexicographic, larger is nearer.
 auto likeness(const KernelKey& a, const KernelKey& b) {
   return std::tuple(a.operation == b.operation, a.source == b.source, a.input == b.input,
-                    a.output == b.output, a.split == b.split, a.access == b.access,
-                    a.scales == b.scales, -std::abs(a.lanes - b.lanes),
-                    -std::abs(a.chunks - b.chunks), a.unit == b.unit, a.residual == b.residual);
+                    a.output == b.output, a.silu == b.silu, a.split == b.split,
+                    a.access == b.access, a.scales == b.scales, -std::abs(a.lanes - b.lanes),
+                    -std::abs(a.chunks - b.chunks), a.unit == b.unit, a.residual == b.residual,
+                    -std::abs(a.threads - b.threads));
 }
 
 // Sorted by key, once.

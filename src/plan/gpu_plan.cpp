@@ -361,7 +361,6 @@ GpuAccess access_of(const RowView& from, const RowView& to, const ScaleGrid& gri
   const bool units_are_whole_chunks = grid.unit_columns % kChunk == 0 ||
                                       grid.unit_columns >= to.columns() ||
                                       recipe.scale_source == ScaleSource::given;
-  constexpr int64_t kMostColumns = int64_t{1} << 30;
   const bool is_narrow =
       from.columns() <= kMostColumns &&
       from.rows() * std::max<int64_t>(from.columns() / kChunk, grid.columns) <= kMostPositions;

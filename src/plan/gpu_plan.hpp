@@ -139,8 +139,6 @@ struct RowsShape {
 };
 inline constexpr RowsShape kRowsShapes[] = {{1, 1024}, {2, 1024}, {4, 512}, {0, 1024}};
 
-// Whether the kernels of a shape are compiled for an access. Element by element speed is not the
-// aim: few shapes serve.
 // Sources that an operator makes take few shapes: of all of them there would be a thousand kernels.
 constexpr bool is_made(SourceKind source) {
   return source != SourceKind::plain && source != SourceKind::dequantized;
@@ -160,6 +158,14 @@ constexpr bool has_short_ways(SourceKind source, int64_t element_bytes, Format f
   }
 }
 
+// Whether the kernels of columns in runs serve a call: of the short ways' units, which are no more
+// than a row.
+constexpr bool has_runs(SourceKind source, int64_t element_bytes, Format format) {
+  return source == SourceKind::plain && element_bytes == 2 && format == Format::e4m3;
+}
+
+// Whether the kernels of a shape are compiled for an access. Element by element speed is not the
+// aim: few shapes serve.
 constexpr bool serves(GroupsShape shape, GpuAccess access, SourceKind source) {
   if (is_made(source) || access == GpuAccess::runs) {
     return shape.chunks == 2 &&
@@ -182,12 +188,11 @@ struct NormShape {
   int threads;
   int chunks;
 };
-inline constexpr NormShape kNormShapes[] = {{32, 4},  {64, 4},   {128, 4}, {160, 4},
-                                            {256, 2}, {320, 2},  {224, 4}, {256, 4},
-                                            {512, 1}, {1024, 1}, {1024, 2}};
+inline constexpr NormShape kNormShapes[] = {{32, 4},  {64, 4},  {128, 4}, {160, 4},  {256, 2},
+                                            {320, 2}, {256, 4}, {512, 1}, {1024, 1}, {1024, 2}};
 inline constexpr int kWideNormThreads = 512;
 constexpr bool serves(NormShape shape, NormResidual residual) {
-  const bool is_for_plain = shape.threads == 128 || shape.threads == 160 || shape.threads == 224;
+  const bool is_for_plain = shape.threads == 128 || shape.threads == 160;
   const bool is_for_residual = shape.chunks == 2 && shape.threads < kWideNormThreads;
   return residual == NormResidual::none ? !is_for_residual : !is_for_plain;
 }
@@ -202,6 +207,9 @@ constexpr int resident_blocks(NormShape shape, NormResidual residual) {
 // Of latent attention's parts, each up to 2048 columns.
 inline constexpr NormShape kMlaShape = {64, 4};
 inline constexpr int kNormGroup = 128;
+// Columns of a row that positions of 32 bits reach.
+inline constexpr int64_t kMostColumns = int64_t{1} << 30;
+
 inline constexpr int kNormAnyThreads = 256;
 
 inline constexpr int kBlocksShapes[] = {8, 0};  // chunks of a thread

@@ -66,6 +66,14 @@ class RowView {
     return data_ + offset;
   }
 
+  // The same rows as one batch. Not of masked ones.
+  [[nodiscard]] RowView as_one_batch() const {
+    RowView one = *this;
+    one.rows_ = rows();
+    one.batches_ = 1;
+    return one;
+  }
+
   // Columns that lie side by side, from every multiple of it.
   [[nodiscard]] ROWSCALE_HD int64_t run() const { return run_; }
   // Whether row r begins at data + r * row_stride() bytes and its columns lie side by side.

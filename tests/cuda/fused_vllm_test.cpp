@@ -22,6 +22,9 @@ std::vector<Recipe> vllm_recipes() {
       per_group(128),
       per_group(64),
       with(per_group(128), ScaleEncoding::f32, ScaleLayout::column_major_tma),
+      with(per_group(128), ScaleEncoding::ue8m0_packed),
+      with(per_token(), Format::e5m2),
+      per_group(7),
       with(per_tensor(), ScaleSource::given),
   };
   for (Recipe& recipe : recipes) recipe.profile = Profile::vllm;

@@ -154,6 +154,7 @@ template <template <class> class SourceOf>
 void append_run_kernels(DType input, std::vector<Kernel>* kernels) {
   using Runs = SourceOf<RunRows>;
   using F = numerics::E4m3;
+  static_assert(plan::has_runs(Runs::kKind, Runs::kInputBytes, Codec<F>::kFormat));
   Instances<Runs, FloatScales<F>, Codec<F>>::append(input, kernels);
   Instances<Runs, PowerScales<F>, Codec<F>>::append(input, kernels);
 }

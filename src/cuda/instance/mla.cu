@@ -8,6 +8,7 @@ namespace rowscale::cuda {
 namespace {
 
 constexpr plan::NormShape kShape = plan::kMlaShape;
+constexpr int kResident = plan::resident_blocks(kShape, plan::NormResidual::none);
 
 template <class T, class Scales, plan::NormUnit kUnit>
 using Part = NormBlock<NormRows<T, VectorRows>, Scales, Codec<numerics::E4m3>, kUnit,
@@ -34,9 +35,9 @@ void append_rows(DType input, std::vector<Kernel>* kernels) {
   key.threads = kShape.threads;
   key.chunks = kShape.chunks;
   kernels->push_back({key, nullptr, [](const MlaCall& call, const Launch& how) {
-                        // Half of the blocks for q, which has most of a row.
+                        // The even share is the simple one: no other was measured.
                         const auto q_blocks = static_cast<int32_t>((how.blocks + 1) / 2);
-                        return launch_kernel(&mla_rows<T, Q, Kv, kShape.threads>, how,
+                        return launch_kernel(&mla_rows<T, Q, Kv, kShape.threads, kResident>, how,
                                              MlaArguments<T, Q, Kv>(call, q_blocks));
                       }});
 }

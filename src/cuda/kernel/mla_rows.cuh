@@ -40,8 +40,8 @@ struct MlaArguments {
       : q(call.q), kv(call.kv), rope(call.rope, call.q.loads), q_blocks(blocks_of_q) {}
 };
 
-template <class T, class Q, class Kv, int kThreads>
-__global__ void __launch_bounds__(kThreads)
+template <class T, class Q, class Kv, int kThreads, int kResident>
+__global__ void __launch_bounds__(kThreads, kResident)
     mla_rows(const __grid_constant__ MlaArguments<T, Q, Kv> a) {
   __shared__ typename Q::Shared q_shared;
   __shared__ typename Kv::Shared kv_shared;

@@ -131,7 +131,6 @@ __device__ __forceinline__ void norm_any_row(const NormAnyArguments<T, Access>& 
       if (arguments.scales == NormScales::given) {
         arguments.a.template store_given<Codec>(chunk, {row_index, column, count});
       }
-      row.finish(column, count);
     }
     return;
   }

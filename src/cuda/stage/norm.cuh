@@ -50,7 +50,6 @@ class NormRows {
   using Amax = typename Held<T>::Amax;
   using Raw = Chunk;
   static constexpr plan::SourceKind kKind = plan::SourceKind::rms_norm;
-  static constexpr int kMostThreads = 1024;
 
   NormRows(const plan::Source& source, plan::GpuLoads loads)
       : x_(plan::RowView(source.x), loads),
