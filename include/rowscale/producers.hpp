@@ -7,7 +7,8 @@
 // The fused operators take per_token, per_channel and per_group recipes, and given scales of every
 // granularity. Dynamic per_tensor and per_block scales need the whole tensor first: they are
 // refused; run the separate operator, then quantize. `row_out`, unless it is a default TensorView,
-// receives the unquantized row in the dtype of x, in the same pass.
+// receives the unquantized row in the dtype of x, in the same pass. Scales are those of the codes:
+// scale_spec(codes, recipe), where a gated x has twice the columns.
 //
 // Profile vllm is that of vLLM's fused operators, with this library's order of sums, square root
 // and exponential function in place of theirs (docs/numerics.md section 4). They are

@@ -65,7 +65,9 @@ ROWSCALE_API Recipe per_block(int64_t rows, int64_t columns);
 // With given scales floor and bound are none (they act on scales that are computed), and profile
 // vllm means reciprocal and clamp_high for every granularity, as its static operator does. Behind a
 // norm or silu_mul (producers.hpp) profile vllm gives dynamic per_group the floor and the NaN rule
-// of per_token: what those operators take instead of this function.
+// of per_token: what those operators take instead of this function. They do so only for fields that
+// are still `standard`: a vllm per_group recipe that was resolved, or came through its text, has
+// lost that, and gives the scales of the operator that quantizes alone.
 ROWSCALE_API Recipe resolve(const Recipe& recipe);
 
 // invalid_argument, naming the field, for a recipe that no input could satisfy.
@@ -74,7 +76,8 @@ ROWSCALE_API Status check(const Recipe& recipe);
 // The resolved recipe as text, floats as the hexadecimal digits of their bits:
 //   granularity=per_group(128) format=e4m3 source=dynamic encoding=f32 layout=row_major
 //   floor=amax(0x2edbe6ff) bound=none quotient=divide nan=propagate profile=rowscale
-// parse_recipe reads it back; keys may be left out, values may be `standard`.
+// parse_recipe reads it back; keys may be left out, values may be `standard`. Text names its keys:
+// granularity=per_token, not per_token.
 ROWSCALE_API std::string to_string(const Recipe& recipe);
 ROWSCALE_API Status parse_recipe(std::string_view text, Recipe* recipe);
 
