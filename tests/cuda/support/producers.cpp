@@ -5,37 +5,15 @@
 #include <stdexcept>
 
 namespace rowscale::test {
-namespace {
 
 using plan::SourceKind;
 
-const char* word_of(SourceKind kind) {
-  switch (kind) {
-    case SourceKind::rms_norm:
-      return "rms_norm";
-    case SourceKind::silu_mul:
-      return "silu_mul";
-    case SourceKind::gelu_tanh_mul:
-      return "gelu_tanh_mul";
-    case SourceKind::relu2:
-      return "relu2";
-    case SourceKind::swiglu_clamped:
-      return "swiglu_clamped";
-    case SourceKind::plain:
-    case SourceKind::dequantized:
-      break;
-  }
-  throw std::logic_error("a producer is a norm or an activation");
-}
-
-}  // namespace
-
 std::string name_of(const Producer& producer) {
-  return std::string(word_of(producer.kind)) + (producer.has_residual() ? "_residual" : "");
+  return std::string(plan::to_string(producer.kind)) + (producer.has_residual() ? "_residual" : "");
 }
 
 std::string to_string(const Producer& producer) {
-  std::string text = word_of(producer.kind);
+  std::string text = plan::to_string(producer.kind);
   if (producer.is_norm()) {
     text += fmt::format(" weight={} form={} eps={}{}", rowscale::to_string(producer.weight),
                         producer.form == NormForm::gemma ? "gemma" : "standard", producer.eps,
