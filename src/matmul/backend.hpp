@@ -12,7 +12,7 @@
 #include "rowscale/exec.hpp"
 #include "rowscale/matmul.hpp"
 
-namespace rowscale::matmul {
+namespace rowscale::product {
 
 // A problem as one backend will run it. Immutable: concurrent calls share it.
 class Way {
@@ -49,4 +49,4 @@ Answer ask_small_m(const Problem& problem, const MatmulOptions& options);     //
 Answer ask_general(const Problem& problem, const MatmulOptions& options);     // cuda/matmul/
 Answer ask_dequantize(const Problem& problem, const MatmulOptions& options);  // cuda/matmul/
 
-}  // namespace rowscale::matmul
+}  // namespace rowscale::product

@@ -7,7 +7,7 @@
 
 #include "rowscale/matmul.hpp"
 
-namespace rowscale::matmul {
+namespace rowscale::product {
 
 // Which elements share the scales of both operands. vector: one scale a tensor, a token or a
 // channel. block: 1x128 of A and 128x128 of B.
@@ -67,4 +67,4 @@ Status make_problem(const MatmulTensors& tensors, const MatmulOptions& options, 
 // "m=16 n=4096 k=7168 e4m3 x e4m3 per_token x per_channel -> bf16, bias bf16 on cuda:0"
 std::string to_string(const Problem& problem);
 
-}  // namespace rowscale::matmul
+}  // namespace rowscale::product
