@@ -118,7 +118,7 @@ Status check_shape(Named tensor) {
   return {};
 }
 
-Status check_data(Named tensor) {
+Status check_layout(Named tensor) {
   const auto& [name, view, role] = tensor;
   ROWSCALE_RETURN_IF_ERROR(check_shape(tensor));
   Extent extent;
@@ -126,19 +126,24 @@ Status check_data(Named tensor) {
     return invalid(fmt::format("{}: expected addresses within 2^56 bytes, got strides {}", name,
                                join(view.strides, view.rank)));
   }
+  const int last = view.rank - 1;
+  if (!is_empty(view) && view.shape[last] != 1 && view.strides[last] != 1) {
+    return invalid(fmt::format("{}: expected a stride of 1 in the last dimension, got strides {}",
+                               name, join(view.strides, view.rank)));
+  }
+  return {};
+}
+
+Status check_data(Named tensor) {
+  const auto& [name, view, role] = tensor;
+  ROWSCALE_RETURN_IF_ERROR(check_layout(tensor));
   if (view.columns() == 0 && view.rows() != 0) {
     return invalid(
         fmt::format("{}: expected at least one column, got shape {}", name, shape_of(view)));
   }
-  if (is_empty(view)) return {};
-  if (view.data == nullptr) {
+  if (!is_empty(view) && view.data == nullptr) {
     return invalid(
         fmt::format("{}: expected data, got a null pointer for shape {}", name, shape_of(view)));
-  }
-  const int last = view.rank - 1;
-  if (view.shape[last] != 1 && view.strides[last] != 1) {
-    return invalid(fmt::format("{}: expected a stride of 1 in the last dimension, got strides {}",
-                               name, join(view.strides, view.rank)));
   }
   return {};
 }

@@ -37,7 +37,9 @@ inline constexpr int64_t kMostBytes = int64_t{1} << 56;
 
 // Rank, column_rank, and sizes: what even the shape of an absent tensor must have.
 Status check_shape(Named tensor);
-// A view that can be read as rows: shape, addresses, data, contiguous columns.
+// Shape, addresses, contiguous columns; data may be missing.
+Status check_layout(Named tensor);
+// A view that can be read as rows: layout, data, at least one column.
 Status check_data(Named tensor);
 Status check_dtype(Named tensor, std::initializer_list<DType> allowed);
 // f32, f16 or bf16 rows.

@@ -10,6 +10,16 @@
 namespace rowscale::api {
 namespace {
 
+// The operator of the tensor's device.
+template <class Cpu, class Cuda>
+Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&& on_cuda) {
+  if (tensor.device.type == DeviceType::cuda) return on_cuda();
+  if (Status status = check_target(exec.target); !status.ok()) return status;
+  return on_cpu();
+}
+
+}  // namespace
+
 Status check_target(Target target) {
   if (cpu::is_supported(target)) return {};
   std::string names;
@@ -20,16 +30,6 @@ Status check_target(Target target) {
       StatusCode::unsupported,
       fmt::format("exec.target: this build and machine have {}, got {}", names, to_string(target))};
 }
-
-// The operator of the tensor's device.
-template <class Cpu, class Cuda>
-Status on_device(const TensorView& tensor, const Exec& exec, Cpu&& on_cpu, Cuda&& on_cuda) {
-  if (tensor.device.type == DeviceType::cuda) return on_cuda();
-  if (Status status = check_target(exec.target); !status.ok()) return status;
-  return on_cpu();
-}
-
-}  // namespace
 
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                     const TensorView& scales, const Exec& exec) {

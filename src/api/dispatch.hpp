@@ -12,6 +12,9 @@
 
 namespace rowscale::api {
 
+// unsupported: a CPU target that this build or machine lacks.
+Status check_target(Target target);
+
 // Recipes need not be resolved. unsupported: no backend for the device of the first tensor.
 Status run_quantize(const plan::Source& source, const Recipe& recipe, const TensorView& codes,
                     const TensorView& scales, const Exec& exec);

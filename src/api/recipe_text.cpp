@@ -12,14 +12,8 @@
 #include "rowscale/recipe.hpp"
 
 namespace rowscale {
-namespace {
 
-using api::all_words;
-using api::invalid;
-using api::value_of;
-using api::word_of;
-
-std::string granularity_text(const Recipe& r) {
+std::string api::granularity_text(const Recipe& r) {
   std::string text = word_of(r.granularity);
   if (r.granularity == Granularity::per_group) text += fmt::format("({})", r.group_size);
   if (r.granularity == Granularity::per_block) {
@@ -27,6 +21,14 @@ std::string granularity_text(const Recipe& r) {
   }
   return text;
 }
+
+namespace {
+
+using api::all_words;
+using api::granularity_text;
+using api::invalid;
+using api::value_of;
+using api::word_of;
 
 // The bits, so that reading it back gives the same float.
 template <class Kind>

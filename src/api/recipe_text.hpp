@@ -4,9 +4,13 @@
 #include <string>
 #include <string_view>
 
+#include "rowscale/recipe.hpp"
 #include "rowscale/types.hpp"
 
 namespace rowscale::api {
+
+// "per_group(128)"
+std::string granularity_text(const Recipe& recipe);
 
 template <class Enum>
 struct Word {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "cpu/matmul_tile.hpp"
 #include "numerics/quotient.hpp"
 #include "numerics/scale_rule.hpp"
 #include "plan/cpu_plan.hpp"
@@ -101,6 +102,10 @@ struct Kernels {
   void (*relu2[kFloatTypes])(const void* x, int64_t n, void* y);
   // x holds n gates and n ups, interleaved.
   void (*swiglu[kFloatTypes])(const void* x, int64_t n, float alpha, float limit, void* y);
+
+  // Products.
+  DecodeColumnsFunction decode_columns[kFormats];
+  AddProductsFunction add_products;
 };
 
 const Kernels& scalar_kernels();

@@ -156,6 +156,36 @@ void swiglu(const void* x, int64_t n, float alpha, float limit, void* y) {
   }
 }
 
+template <class F>
+void decode_columns(const uint8_t* codes, int64_t stride, int64_t columns, int64_t depth,
+                    float* to) {
+  const int64_t padded = (columns + 31) / 32 * 32;
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t column = 0; column < padded; ++column) {
+      to[k * kTileColumns + column] =
+          column < columns ? numerics::decode<F>(codes[column * stride + k]) : 0.0F;
+    }
+  }
+}
+
+void add_products(const TileOperands& operands, int64_t rows, int64_t columns, int64_t depth,
+                  const TileScales* scales, TileSums* sums) {
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      float part = 0.0F;
+      for (int64_t k = 0; k < depth; ++k) {
+        part =
+            numerics::fma(operands.a[i * kTileDepth + k], operands.b[k * kTileColumns + j], part);
+      }
+      if (scales != nullptr) {
+        part = numerics::mul(numerics::mul(part, scales->rows[i]), scales->columns[j]);
+      }
+      float& sum = sums->at[i * kTileColumns + j];
+      sum = numerics::add(sum, part);
+    }
+  }
+}
+
 template <class T>
 void fill(Kernels* k, int t) {
   k->absmax[t] = absmax<T>;
@@ -185,6 +215,9 @@ const Kernels& scalar_kernels() {
     k.target = Target::scalar;
     k.make_scales = make_scales;
     k.make_divisors = make_divisors;
+    k.decode_columns[0] = decode_columns<E4m3>;
+    k.decode_columns[1] = decode_columns<E5m2>;
+    k.add_products = add_products;
     fill<float>(&k, index_of(DType::f32));
     fill<Fp16>(&k, index_of(DType::f16));
     fill<Bf16>(&k, index_of(DType::bf16));

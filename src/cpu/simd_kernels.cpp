@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#include "cpu/simd/matmul-inl.h"
 #include "cpu/simd/producers-inl.h"
 #include "cpu/simd/quantize-inl.h"
 #include "cpu/simd/scales-inl.h"
@@ -45,6 +46,9 @@ Kernels MakeKernels(Target target) {
   k.target = target;
   k.make_scales = MakeScales;
   k.make_divisors = MakeDivisors;
+  k.decode_columns[0] = DecodeColumns<E4m3>;
+  k.decode_columns[1] = DecodeColumns<E5m2>;
+  k.add_products = AddProducts;
   Fill<float>(&k, index_of(DType::f32));
   Fill<Fp16>(&k, index_of(DType::f16));
   Fill<Bf16>(&k, index_of(DType::bf16));
