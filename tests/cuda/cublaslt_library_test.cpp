@@ -45,6 +45,17 @@ TEST(CublasLtLibrary, RefusesAnOldOne) {
   EXPECT_TRUE(refuses(OLD_CUBLASLT, OLD_CUBLASLT));
 }
 
+// The packages beside a libtorch that is loaded. What was taken stays loaded, so that this test
+// comes before the next: of two that are loaded .13 is the first.
+TEST(CublasLtLibrary, TakesTheOneBesideTorch) {
+  void* torch = dlopen(LOADED_TORCH, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(torch, nullptr) << dlerror();
+  const CublasLtSearch search = find_cublaslt(nullptr);
+  ASSERT_NE(search.library, nullptr) << search.refusal;
+  EXPECT_NE(search.library->file.find("site-packages"), std::string::npos) << search.library->file;
+  dlclose(torch);
+}
+
 // A library that the process has loaded comes before what the loader would find.
 TEST(CublasLtLibrary, TakesALoadedOneFirst) {
   void* loaded = dlopen(LOADED_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
@@ -55,16 +66,6 @@ TEST(CublasLtLibrary, TakesALoadedOneFirst) {
   dlclose(loaded);
 }
 
-// The packages beside a libtorch that is loaded; the libraries have no soname that is known.
-TEST(CublasLtLibrary, TakesTheOneBesideTorch) {
-  void* torch = dlopen(LOADED_TORCH, RTLD_NOW | RTLD_LOCAL);
-  ASSERT_NE(torch, nullptr) << dlerror();
-  const CublasLtSearch search = find_cublaslt(nullptr);
-  ASSERT_NE(search.library, nullptr) << search.refusal;
-  EXPECT_NE(search.library->file.find("site-packages"), std::string::npos) << search.library->file;
-  dlclose(torch);
-}
-
 // The process' own choice, made once: in a process of its own.
 TEST(CublasLtLibraryDeathTest, AsksTheEnvironment) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
@@ -72,8 +73,9 @@ TEST(CublasLtLibraryDeathTest, AsksTheEnvironment) {
       {
         setenv("ROWSCALE_CUBLASLT", "/nonexistent", 1);
         std::string refusal;
-        const bool is_refused = cublaslt(&refusal) == nullptr &&
-                                refusal.find("ROWSCALE_CUBLASLT: /nonexistent") != std::string::npos;
+        const bool is_refused =
+            cublaslt(&refusal) == nullptr &&
+            refusal.find("ROWSCALE_CUBLASLT: /nonexistent") != std::string::npos;
         std::exit(is_refused ? 0 : 1);
       },
       testing::ExitedWithCode(0), "");
