@@ -19,10 +19,6 @@ Answer ask_split(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
   return absent();
 }
 
-Answer ask_small_m(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
-  return absent();
-}
-
 Answer ask_general(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
   return absent();
 }

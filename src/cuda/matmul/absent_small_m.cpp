@@ -1,0 +1,10 @@
+// In a build without CUDA.
+#include "matmul/backend.hpp"
+
+namespace rowscale::product {
+
+Answer ask_small_m(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
+  return Answer::refused("this build has no CUDA");
+}
+
+}  // namespace rowscale::product
