@@ -30,6 +30,11 @@ bool is_empty(const TensorView& view) {
   return std::any_of(view.shape, view.shape + view.rank, [](int64_t n) { return n == 0; });
 }
 
+// The counts that the call reads; nullptr: none.
+const int32_t* counts_of(Named tensor) {
+  return tensor.role == Role::input && !is_empty(tensor.view) ? tensor.view.row_counts : nullptr;
+}
+
 // Bytes from data that the view touches: [low, high).
 struct Extent {
   int64_t low = 0;
@@ -245,7 +250,7 @@ Status check_no_overlap(Named output, Named other) {
   const auto begin_a = reinterpret_cast<intptr_t>(output.view.data);
   const auto begin_b = reinterpret_cast<intptr_t>(other.view.data);
   if (begin_a + a.high <= begin_b + b.low || begin_b + b.high <= begin_a + a.low) return {};
-  if (output.role == Role::rows && other.role == Role::rows &&
+  if (output.role != Role::scales && other.role != Role::scales &&
       rows_interleave(output.view, other.view)) {
     return {};
   }
@@ -261,10 +266,10 @@ Status check_disjoint(std::initializer_list<Named> outputs, std::initializer_lis
     ROWSCALE_RETURN_IF_ERROR(check_no_self_overlap(*output));
     for (const Named& input : inputs) {
       ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, input));
-      if (input.view.row_counts == nullptr) continue;
+      if (counts_of(input) == nullptr) continue;
       const int batch_rank = row_rank(input.view) - 1;
       TensorView counts = TensorView::contiguous(
-          input.view.row_counts, DType::i32,
+          counts_of(input), DType::i32,
           std::span(input.view.shape, static_cast<size_t>(std::max(batch_rank, 0))));
       ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, {"row_counts", counts, Role::scales}));
     }
@@ -301,7 +306,7 @@ Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exe
   };
   for (const Named& tensor : tensors) {
     if (!is_empty(tensor.view)) ROWSCALE_RETURN_IF_ERROR(check(tensor.name, tensor.view.data));
-    ROWSCALE_RETURN_IF_ERROR(check("row_counts", tensor.view.row_counts));
+    ROWSCALE_RETURN_IF_ERROR(check("row_counts", counts_of(tensor)));
   }
   ROWSCALE_RETURN_IF_ERROR(check("exec.workspace", exec.workspace.data));
   const TensorView workspace = TensorView::contiguous(
@@ -323,10 +328,10 @@ Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
       return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
                                  to_string(tensor.view)));
     }
-    if (reinterpret_cast<uintptr_t>(tensor.view.row_counts) % alignof(int32_t) != 0) {
+    const int32_t* counts = counts_of(tensor);
+    if (reinterpret_cast<uintptr_t>(counts) % alignof(int32_t) != 0) {
       return invalid(fmt::format("row_counts: expected an address that is a multiple of {}, got {}",
-                                 alignof(int32_t),
-                                 static_cast<const void*>(tensor.view.row_counts)));
+                                 alignof(int32_t), static_cast<const void*>(counts)));
     }
   }
   if (exec.threads < 0) {

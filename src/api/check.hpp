@@ -13,9 +13,10 @@
 
 namespace rowscale::api {
 
-// rows: of data, whose gaps between rows may belong to another tensor. scales: pads are written
-// too, so everything from the first to the last element counts.
-enum class Role { rows, scales };
+// rows: of data, whose gaps between rows may belong to another tensor. input: the same, and those
+// that its row_counts name exist; the row_counts of every other tensor are not looked at. scales:
+// pads are written too, so everything from the first to the last element counts.
+enum class Role { rows, input, scales };
 
 // A tensor argument and its name in messages.
 struct Named {

@@ -8,7 +8,7 @@ using api::Named;
 
 Status dequantize(const TensorView& codes_view, const TensorView& scales_view, const Recipe& recipe,
                   const TensorView& y_view, const Exec& exec) {
-  const Named codes{"codes", codes_view};
+  const Named codes{"codes", codes_view, api::Role::input};
   const Named scales{"scales", scales_view, api::Role::scales};
   const Named y{"y", y_view};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));

@@ -54,7 +54,7 @@ Status mla_norm_quantize(const TensorView& x_view, const MlaNorm& norm, const Re
   const TensorView none;
   const bool q_is_given = q_recipe.scale_source == ScaleSource::given;
   const bool kv_is_given = kv_recipe.scale_source == ScaleSource::given;
-  const Named x{"x", x_view};
+  const Named x{"x", x_view, api::Role::input};
   const Named q_weight{"norm.q_weight", norm.q_weight};
   const Named kv_weight{"norm.kv_weight", norm.kv_weight};
   const Named q_codes{"outputs.q_codes", outputs.q_codes};

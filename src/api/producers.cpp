@@ -79,7 +79,7 @@ Status check_profile(const plan::Source& source, const Recipe& recipe) {
 
 // Checks of the source, common to both forms of an operator. Gives the columns of the result.
 Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   ROWSCALE_RETURN_IF_ERROR(check_input(x, inputs, columns));
   if (source.kind != plan::SourceKind::rms_norm) return {};
   return check_norm(source.norm, x);
@@ -88,7 +88,7 @@ Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns)
 // The tensors that only a norm has are absent in the others, and skipped.
 Status run_separate(const plan::Source& source, Inputs inputs, const TensorView& y_view,
                     const Exec& exec) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   const Named y{"y", y_view};
   const Named weight{"norm.weight", source.norm.weight};
   const Named residual{"norm.residual", source.norm.residual};
@@ -102,7 +102,7 @@ Status run_separate(const plan::Source& source, Inputs inputs, const TensorView&
 
 Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe,
                  const TensorView& codes_view, const TensorView& scales_view, const Exec& exec) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   const Named codes{"codes", codes_view};
   const Named scales{"scales", scales_view, api::Role::scales};
   const Named row_out{"row_out", source.row_out};

@@ -9,7 +9,7 @@ using api::Named;
 
 Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView& codes_view,
                 const TensorView& scales_view, const Exec& exec) {
-  const Named x{"x", x_view};
+  const Named x{"x", x_view, api::Role::input};
   const Named codes{"codes", codes_view};
   const Named scales{"scales", scales_view, api::Role::scales};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));

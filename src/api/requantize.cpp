@@ -22,7 +22,7 @@ bool is_same_memory(const TensorView& a, const TensorView& b) {
 Status requantize(const TensorView& codes_in_view, const TensorView& scales_in_view,
                   const Recipe& recipe_in, const TensorView& codes_out_view,
                   const TensorView& scales_out_view, const Recipe& recipe_out, const Exec& exec) {
-  const Named codes_in{"codes_in", codes_in_view};
+  const Named codes_in{"codes_in", codes_in_view, api::Role::input};
   const Named scales_in{"scales_in", scales_in_view, api::Role::scales};
   const Named codes_out{"codes_out", codes_out_view};
   const Named scales_out{"scales_out", scales_out_view, api::Role::scales};

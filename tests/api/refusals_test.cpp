@@ -254,5 +254,37 @@ TEST_F(Refusals, RightArgumentsAreAccepted) {
   EXPECT_TRUE(memory_.guards_are_unchanged());
 }
 
+// Counts belong to the input; in any other tensor they are not looked at, wherever they point: to
+// nothing, to zeros that would mask every row, into an output.
+TEST_F(Refusals, RowCountsOfOtherTensorsAreIgnored) {
+  const std::vector<int32_t> none(kRows, 0);
+  int compared = 0;
+  for (const Operator& op : operators()) {
+    const auto run = [&](const std::vector<TensorView>& tensors) {
+      // Every dtype reads it as a small number.
+      std::memset(memory_.data(), 0x3C, static_cast<size_t>(memory_.size()));
+      const Status status = op.call(tensors, {});
+      EXPECT_TRUE(status.ok()) << op.name << ": " << status.message();
+      return memory_.content();
+    };
+    std::vector<TensorView> tensors;
+    for (const Argument& argument : op.arguments) tensors.push_back(argument.view);
+    const std::vector<std::byte> expected = run(tensors);
+    for (size_t at = 0; at < tensors.size(); ++at) {
+      if (op.arguments[at].role == Role::input) continue;
+      for (const void* counts :
+           {reinterpret_cast<const void*>(uintptr_t{1}), static_cast<const void*>(none.data()),
+            static_cast<const void*>(tensors.back().data)}) {
+        std::vector<TensorView> counted = tensors;
+        counted[at].row_counts = static_cast<const int32_t*>(counts);
+        EXPECT_TRUE(same_bytes(run(counted), expected)) << op.name << ", " << op.arguments[at].name;
+        ++compared;
+      }
+    }
+    used_ = 0;
+  }
+  EXPECT_GT(compared, 100);
+}
+
 }  // namespace
 }  // namespace rowscale::test
