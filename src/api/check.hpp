@@ -33,9 +33,6 @@ struct Named {
 
 Status invalid(std::string message);
 
-// Sizes and reach of every view stay below this many bytes, so that no later sum overflows.
-inline constexpr int64_t kMostBytes = int64_t{1} << 56;
-
 // Rank, column_rank, and sizes: what even the shape of an absent tensor must have.
 Status check_shape(Named tensor);
 // A view that can be read as rows: shape, addresses, data, contiguous columns.
