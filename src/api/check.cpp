@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "api/byte_set.hpp"
+#include "api/words.hpp"
 #include "cuda/devices.hpp"
 
 namespace rowscale::api {
@@ -104,7 +105,7 @@ Status check_dtype(Named tensor, std::initializer_list<DType> allowed) {
     names += to_string(dtype);
   }
   return invalid(
-      fmt::format("{}: expected {}, got {}", tensor.name, names, to_string(tensor.view.dtype)));
+      fmt::format("{}: expected {}, got {}", tensor.name, names, text_of(tensor.view.dtype)));
 }
 
 Status check_float_rows(Named tensor) {
@@ -269,12 +270,21 @@ Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exe
   return {};
 }
 
+Status check_device(Named tensor) {
+  const Device device = tensor.view.device;
+  ROWSCALE_RETURN_IF_ERROR(check_word(fmt::format("{}.device.type", tensor.name), device.type));
+  if (device.type != DeviceType::cpu || device.index == 0) return {};
+  return invalid(
+      fmt::format("{}.device.index: expected 0 on the cpu, got {}", tensor.name, device.index));
+}
+
 }  // namespace
 
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
   const Named& first = *tensors.begin();
   for (const Named& tensor : tensors) {
     if (is_absent(tensor.view)) continue;
+    ROWSCALE_RETURN_IF_ERROR(check_device(tensor));
     if (tensor.view.device != first.view.device) {
       return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
                                  to_string(tensor.view)));
@@ -285,6 +295,8 @@ Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
                                  alignof(int32_t), static_cast<const void*>(counts)));
     }
   }
+  ROWSCALE_RETURN_IF_ERROR(check_word("exec.target", exec.target));
+  ROWSCALE_RETURN_IF_ERROR(check_word("exec.dependent_launch", exec.dependent_launch));
   if (exec.threads < 0) {
     return invalid(fmt::format("exec.threads: expected 0 or more, got {}", exec.threads));
   }

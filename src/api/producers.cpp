@@ -7,7 +7,7 @@
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
 #include "api/producer_check.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "plan/fused_call.hpp"
 #include "plan/source.hpp"
 
@@ -40,10 +40,7 @@ Status check_norm(const RmsNorm& norm, Named x) {
     return invalid(fmt::format("norm.weight: expected shape [{}], got {}", x.view.columns(),
                                to_string(norm.weight)));
   }
-  if (norm.form != NormForm::standard && norm.form != NormForm::gemma) {
-    return invalid(
-        fmt::format("norm.form: expected standard or gemma, got {}", static_cast<int>(norm.form)));
-  }
+  ROWSCALE_RETURN_IF_ERROR(api::check_word("norm.form", norm.form));
   if (api::is_absent(norm.residual)) return {};
   return api::check_row({"norm.residual", norm.residual}, x, x.view.columns());
 }

@@ -2,7 +2,7 @@
 
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "rowscale/quantize.hpp"
 
 namespace rowscale {

@@ -31,6 +31,15 @@ TEST_F(Refusals, DTypes) {
   });
 }
 
+TEST_F(Refusals, DTypesThatAreNone) {
+  for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
+    for (int dtype : {-1, 7}) {
+      expect_refused(op, at, [&](TensorView* v) { v->dtype = static_cast<DType>(dtype); },
+                     {expected(argument), std::to_string(dtype)});
+    }
+  });
+}
+
 TEST_F(Refusals, Ranks) {
   for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
     for (int rank : {-1, 0, kMaxRank + 1, 1000}) {
@@ -188,13 +197,18 @@ TEST_F(Refusals, OverlapOfAnyTwo) {
 
 TEST_F(Refusals, Devices) {
   for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
-    for (const Device& device : {Device{DeviceType::cuda, 0}, Device{DeviceType::cpu, 1}}) {
-      if (at == 0) {
-        expect_refused(op, at, [&](TensorView* v) { v->device = device; }, {"device of"});
-      } else {
-        expect_refused(op, at, [&](TensorView* v) { v->device = device; },
-                       {expected(argument) + "the device of"});
-      }
+    const Device gpu{DeviceType::cuda, 0};
+    expect_refused(op, at, [&](TensorView* v) { v->device = gpu; },
+                   {at == 0 ? ": expected the device of" : expected(argument) + "the device of"});
+    for (int index : {1, -1}) {
+      expect_refused(op, at, [&](TensorView* v) { v->device.index = index; },
+                     {std::string(argument.name) + ".device.index: expected 0 on the cpu, got " +
+                      std::to_string(index)});
+    }
+    for (int type : {2, -1}) {
+      expect_refused(op, at, [&](TensorView* v) { v->device.type = static_cast<DeviceType>(type); },
+                     {std::string(argument.name) + ".device.type: expected one of cpu, cuda, got " +
+                      std::to_string(type)});
     }
   });
 }
@@ -230,12 +244,20 @@ TEST_F(Refusals, ExecOptions) {
           std::string::npos)
           << status.message();
     }
-    Exec exec;
-    exec.target = static_cast<Target>(44);
-    const Status status = op.call(tensors, exec);
-    EXPECT_EQ(status.code(), StatusCode::unsupported) << op.name;
-    EXPECT_NE(status.message().find("exec.target"), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("scalar"), std::string::npos) << status.message();
+    for (int wrong : {-1, 44}) {
+      Exec exec;
+      exec.target = static_cast<Target>(wrong);
+      Status status = op.call(tensors, exec);
+      EXPECT_EQ(status.code(), StatusCode::invalid_argument) << op.name;
+      EXPECT_EQ(status.message(), "exec.target: expected one of best, scalar, avx2, avx512, got " +
+                                      std::to_string(wrong));
+      exec = {};
+      exec.dependent_launch = static_cast<DependentLaunch>(wrong);
+      status = op.call(tensors, exec);
+      EXPECT_EQ(status.code(), StatusCode::invalid_argument) << op.name;
+      EXPECT_EQ(status.message(),
+                "exec.dependent_launch: expected one of off, on, got " + std::to_string(wrong));
+    }
     EXPECT_TRUE(same_bytes(memory_.content(), before_)) << op.name;
     used_ = 0;
   }
