@@ -72,7 +72,7 @@ Status check_shape(Named tensor) {
   return {};
 }
 
-Status check_data(Named tensor) {
+Status check_data(Named tensor, Elements elements) {
   const auto& [name, view, role] = tensor;
   ROWSCALE_RETURN_IF_ERROR(check_shape(tensor));
   Extent extent;
@@ -85,7 +85,7 @@ Status check_data(Named tensor) {
         fmt::format("{}: expected at least one column, got shape {}", name, shape_of(view)));
   }
   if (is_empty(view)) return {};
-  if (view.data == nullptr) {
+  if (view.data == nullptr && elements == Elements::used) {
     return invalid(
         fmt::format("{}: expected data, got a null pointer for shape {}", name, shape_of(view)));
   }
@@ -108,9 +108,9 @@ Status check_dtype(Named tensor, std::initializer_list<DType> allowed) {
       fmt::format("{}: expected {}, got {}", tensor.name, names, text_of(tensor.view.dtype)));
 }
 
-Status check_float_rows(Named tensor) {
+Status check_float_rows(Named tensor, Elements elements) {
   ROWSCALE_RETURN_IF_ERROR(check_dtype(tensor, {DType::f32, DType::f16, DType::bf16}));
-  return check_data(tensor);
+  return check_data(tensor, elements);
 }
 
 Status check_same_rows(Named tensor, Named reference, int64_t columns) {
@@ -131,7 +131,8 @@ Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& 
   return check_same_rows(codes, reference, columns);
 }
 
-Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe) {
+Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe,
+                    Elements elements) {
   ScaleSpec spec;
   ROWSCALE_RETURN_IF_ERROR(scale_spec(codes, recipe, &spec));
   const auto& [name, view, role] = scales;
@@ -153,7 +154,7 @@ Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe)
       return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
     }
   }
-  if (view.data == nullptr) {
+  if (view.data == nullptr && elements == Elements::used) {
     return invalid(fmt::format("{}: expected {}, got a null pointer", name, expected()));
   }
   return {};

@@ -33,20 +33,32 @@ struct Named {
 
 Status invalid(std::string message);
 
+// Whether a call looks at the elements of a tensor: without rows it needs none that it only reads,
+// and their data may be null.
+enum class Elements { used, unused };
+inline Elements elements_for(const TensorView& x) {
+  return x.rows() == 0 ? Elements::unused : Elements::used;
+}
+// Scales that are written are used: the one of a whole tensor is, of no rows too.
+inline Elements scales_for(const TensorView& x, const Recipe& recipe) {
+  return recipe.scale_source == ScaleSource::given ? elements_for(x) : Elements::used;
+}
+
 // Rank, column_rank, and sizes: what even the shape of an absent tensor must have.
 Status check_shape(Named tensor);
 // A view that can be read as rows: shape, addresses, data, contiguous columns.
-Status check_data(Named tensor);
+Status check_data(Named tensor, Elements elements = Elements::used);
 Status check_dtype(Named tensor, std::initializer_list<DType> allowed);
 // f32, f16 or bf16 rows.
-Status check_float_rows(Named tensor);
+Status check_float_rows(Named tensor, Elements elements = Elements::used);
 // The row dimensions of `reference` and `columns` columns.
 Status check_same_rows(Named tensor, Named reference, int64_t columns);
 // Codes of the recipe's format in the shape of `reference` with `columns` columns.
 Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& recipe);
 // The one checker of scale layouts: dtype, shape, then strides, as scale_spec() gives them. `codes`
 // has a checked shape.
-Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe);
+Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe,
+                    Elements elements = Elements::used);
 // All tensors on the device of the first; the fields of exec are in range.
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec);
 

@@ -13,7 +13,8 @@ Status dequantize(const TensorView& codes_view, const TensorView& scales_view, c
   const Named y{"y", y_view};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, codes, codes_view.columns(), recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales, codes_view, recipe, api::elements_for(codes_view)));
   ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(y));
   ROWSCALE_RETURN_IF_ERROR(api::check_same_rows(y, codes, codes_view.columns()));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({codes, scales, y}, exec));

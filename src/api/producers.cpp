@@ -35,7 +35,7 @@ Status check_input(Named x, Inputs inputs, int64_t* columns) {
 // The tensors of a norm.
 Status check_norm(const RmsNorm& norm, Named x) {
   const Named weight{"norm.weight", norm.weight};
-  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight));
+  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight, api::elements_for(x.view)));
   if (norm.weight.rank != 1 || norm.weight.shape[0] != x.view.columns()) {
     return invalid(fmt::format("norm.weight: expected shape [{}], got {}", x.view.columns(),
                                to_string(norm.weight)));
@@ -110,7 +110,8 @@ Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe
   ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe("recipe", recipe));
   ROWSCALE_RETURN_IF_ERROR(check_profile(source, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales, codes_view, recipe, api::scales_for(source.x, recipe)));
   if (!api::is_absent(source.row_out)) {
     ROWSCALE_RETURN_IF_ERROR(api::check_row(row_out, x, columns));
   }

@@ -15,7 +15,8 @@ Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, x_view.columns(), recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales, codes_view, recipe, api::scales_for(x_view, recipe)));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales}, exec));
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x}));
 
