@@ -127,9 +127,9 @@ typedef enum rs_batch_invariance {
 typedef struct rs_tensor {
   size_t struct_size;
   void* data;
-  int32_t dtype;       /* rs_dtype */
-  int32_t device_type; /* rs_device_type */
-  int32_t device_index;
+  int32_t dtype;        /* rs_dtype */
+  int32_t device_type;  /* rs_device_type */
+  int32_t device_index; /* 0 on the CPU */
   int32_t rank;
   int32_t column_rank; /* 0 counts as 1 */
   int64_t shape[RS_MAX_RANK];
