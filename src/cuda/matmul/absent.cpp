@@ -23,10 +23,6 @@ Answer ask_small_m(const Problem& /*problem*/, const MatmulOptions& /*options*/)
   return absent();
 }
 
-Answer ask_general(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
-  return absent();
-}
-
 Answer ask_dequantize(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
   return absent();
 }
