@@ -132,7 +132,7 @@ class Round {
   Status make(cudaStream_t stream, Enqueue&& enqueue) {
     ROWSCALE_RETURN_IF_ERROR(status_of(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
                                        "cudaStreamBeginCapture"));
-    const Status status = enqueue();
+    Status status = enqueue();
     const cudaError_t end = cudaStreamEndCapture(stream, &graph_);
     if (!status.ok()) return status;
     ROWSCALE_RETURN_IF_ERROR(status_of(end, "cudaStreamEndCapture"));
