@@ -9,7 +9,8 @@
 
 namespace rowscale {
 
-// CPU instruction sets. best: the fastest that this machine has and rowscale knows.
+// CPU instruction sets. best: the fastest that this machine has and rowscale knows. unsupported
+// where the CPU runs a call by one that is not there; CUDA tensors need none.
 enum class Target : int32_t { best = 0, scalar = 1, avx2 = 2, avx512 = 3 };
 
 // CUDA programmatic dependent launch.

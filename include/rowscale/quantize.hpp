@@ -2,12 +2,20 @@
 //
 // Common to all: tensors are views of the caller's memory on one device. Rows may have any stride
 // and any alignment; columns are contiguous, or span several dimensions (TensorView::as_rows).
-// Outputs overlap no input and not themselves, with the one exception that requantize names. Calls
-// are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors; they may
-// be made from any thread. Nothing is allocated or synchronised, except that CPU calls with
-// exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the message
-// of a failure is allocated. A failure is returned before any work is done, but for a device_error:
-// see below. Strides and sizes reach less than 2^56 bytes.
+// Calls are asynchronous in exec.stream for CUDA tensors and finished on return for CPU tensors;
+// they may be made from any thread. Nothing is allocated or synchronised, except that CPU calls
+// with exec.threads != 1 start the worker threads that are missing (Exec::threads), and that the
+// message of a failure is allocated. A failure is returned before any work is done, but for a
+// device_error: see below. Strides and sizes reach less than 2^56 bytes.
+//
+// Outputs overlap no input and not themselves, with the one exception that requantize names.
+// Tensors may lie between each other's rows. Of two with the same strides, such as parts of the
+// rows of a cache in padded blocks, every byte is looked at; of two with different strides, it is
+// enough that they lie side by side in their smallest common row pitch, and others are refused.
+// Scales take all that lies between their first and their last element.
+//
+// Without rows no data are needed: every pointer may be null, but for that of a dynamic per_tensor
+// scale, which is written, and for scales of relayout_scales that are there without rows.
 //
 // CUDA tensors: the work goes into exec.stream, on the device of the tensors whatever the current
 // one is; calls may be captured into a graph. Results are those of the CPU, bit for bit.

@@ -1,6 +1,6 @@
 /* The C interface of rowscale. Everything said of tensors, recipes, streams, ownership and errors
- * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp, mla.hpp)
- * holds here too; the functions have the same names behind rs_.
+ * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp, mla.hpp,
+ * matmul.hpp) holds here too; the functions have the same names behind rs_.
  *
  * Structs carry their own size, so that a newer library can read an older program's: start each
  * with its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their
@@ -101,6 +101,24 @@ typedef enum rs_dependent_launch {
   RS_DEPENDENT_LAUNCH_ON = 1
 } rs_dependent_launch;
 typedef enum rs_norm_form { RS_NORM_STANDARD = 0, RS_NORM_GEMMA = 1 } rs_norm_form;
+typedef enum rs_matmul_backend {
+  RS_MATMUL_BEST = 0,
+  RS_MATMUL_CPU = 1,
+  RS_MATMUL_CUBLASLT = 2,
+  RS_MATMUL_SPLIT = 3,
+  RS_MATMUL_SMALL_M = 4,
+  RS_MATMUL_GENERAL = 5,
+  RS_MATMUL_DEQUANTIZE = 6
+} rs_matmul_backend;
+typedef enum rs_accumulation {
+  RS_ACCUMULATION_PRECISE = 0,
+  RS_ACCUMULATION_FAST = 1
+} rs_accumulation;
+typedef enum rs_tuning { RS_TUNING_OFF = 0, RS_TUNING_MEASURED = 1 } rs_tuning;
+typedef enum rs_batch_invariance {
+  RS_BATCH_INVARIANCE_OFF = 0,
+  RS_BATCH_INVARIANCE_ON = 1
+} rs_batch_invariance;
 
 #define RS_MAX_RANK 8
 
@@ -109,9 +127,9 @@ typedef enum rs_norm_form { RS_NORM_STANDARD = 0, RS_NORM_GEMMA = 1 } rs_norm_fo
 typedef struct rs_tensor {
   size_t struct_size;
   void* data;
-  int32_t dtype;       /* rs_dtype */
-  int32_t device_type; /* rs_device_type */
-  int32_t device_index;
+  int32_t dtype;        /* rs_dtype */
+  int32_t device_type;  /* rs_device_type */
+  int32_t device_index; /* 0 on the CPU */
   int32_t rank;
   int32_t column_rank; /* 0 counts as 1 */
   int64_t shape[RS_MAX_RANK];
@@ -212,6 +230,36 @@ typedef struct rs_mla_outputs {
 #define RS_MLA_OUTPUTS_INIT \
   { sizeof(rs_mla_outputs), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
 
+/* a and b: NULL for per_token and per_channel. NULL for the whole stands for the defaults. */
+typedef struct rs_matmul_options {
+  size_t struct_size;
+  const rs_recipe* a;
+  const rs_recipe* b;
+  int32_t backend;          /* rs_matmul_backend */
+  int32_t accumulation;     /* rs_accumulation */
+  int32_t tuning;           /* rs_tuning */
+  int32_t batch_invariance; /* rs_batch_invariance */
+} rs_matmul_options;
+#define RS_MATMUL_OPTIONS_INIT \
+  { sizeof(rs_matmul_options), NULL, NULL, 0, 0, 0, 0 }
+
+/* bias and expert_offsets may be NULL, as matmul.hpp says. */
+typedef struct rs_matmul_tensors {
+  size_t struct_size;
+  const rs_tensor* a;
+  const rs_tensor* b;
+  const rs_tensor* scale_a;
+  const rs_tensor* scale_b;
+  const rs_tensor* bias;
+  const rs_tensor* out;
+  const rs_tensor* expert_offsets;
+} rs_matmul_tensors;
+#define RS_MATMUL_TENSORS_INIT \
+  { sizeof(rs_matmul_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* Of rs_matmul_plan_make, to rs_matmul_plan_free. Calls on one plan may run at once. */
+typedef struct rs_matmul_plan rs_matmul_plan;
+
 /* Version, commit, compilers and architectures, as --version prints them. Static storage. */
 RS_API const char* rs_version(void);
 /* What the last failed call of this thread said; "" before the first. Valid until this thread's
@@ -298,6 +346,39 @@ RS_API rs_status rs_swiglu_clamped_quantize(const rs_tensor* x, const rs_swiglu_
 RS_API rs_status rs_mla_norm_quantize(const rs_tensor* x, const rs_mla_norm_args* args,
                                       const rs_recipe* q_recipe, const rs_recipe* kv_recipe,
                                       const rs_mla_outputs* outputs, const rs_exec* exec);
+
+/* bias: NULL for none. */
+RS_API rs_status rs_matmul(const rs_tensor* a, const rs_tensor* b, const rs_tensor* scale_a,
+                           const rs_tensor* scale_b, const rs_tensor* bias, const rs_tensor* out,
+                           const rs_matmul_options* options, const rs_exec* exec);
+/* expert_offsets: NULL for masked rows. */
+RS_API rs_status rs_grouped_matmul(const rs_tensor* a, const rs_tensor* b, const rs_tensor* scale_a,
+                                   const rs_tensor* scale_b, const rs_tensor* expert_offsets,
+                                   const rs_tensor* out, const rs_matmul_options* options,
+                                   const rs_exec* exec);
+/* RS_OK where one of these two would serve the call. */
+RS_API rs_status rs_matmul_supported(const rs_matmul_tensors* tensors,
+                                     const rs_matmul_options* options);
+/* *bytes of exec->workspace that the call needs. */
+RS_API rs_status rs_matmul_workspace_bytes(const rs_matmul_tensors* tensors,
+                                           const rs_matmul_options* options, size_t* bytes);
+
+/* *plan is NULL where it fails. */
+RS_API rs_status rs_matmul_plan_make(const rs_matmul_tensors* tensors,
+                                     const rs_matmul_options* options, rs_matmul_plan** plan);
+/* NULL does nothing. */
+RS_API void rs_matmul_plan_free(rs_matmul_plan* plan);
+RS_API rs_status rs_matmul_plan_run(const rs_matmul_plan* plan, const rs_matmul_tensors* tensors,
+                                    const rs_exec* exec);
+RS_API rs_status rs_matmul_plan_workspace_bytes(const rs_matmul_plan* plan, size_t* bytes);
+/* An rs_matmul_backend. */
+RS_API rs_status rs_matmul_plan_backend(const rs_matmul_plan* plan, int32_t* backend);
+/* 1 for the same problem, options, backend and algorithm, else 0. */
+RS_API rs_status rs_matmul_plan_equal(const rs_matmul_plan* a, const rs_matmul_plan* b,
+                                      int32_t* equal);
+/* As rs_recipe_to_string. */
+RS_API rs_status rs_matmul_plan_to_string(const rs_matmul_plan* plan, char* text, size_t capacity,
+                                          size_t* needed);
 
 #ifdef __cplusplus
 }

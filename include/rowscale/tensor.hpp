@@ -13,7 +13,7 @@ namespace rowscale {
 
 struct Device {
   DeviceType type = DeviceType::cpu;
-  int index = 0;
+  int index = 0;  // of a GPU, as the CUDA runtime counts; 0 on the CPU, all else is refused
   friend bool operator==(const Device&, const Device&) = default;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "api/c_convert.hpp"
+#include "api/c_run.hpp"
 #include "rowscale/rowscale.h"
 #include "rowscale/version.hpp"
 
@@ -16,33 +17,8 @@ using namespace rowscale;  // NOLINT(google-build-using-namespace): this file is
 using api::invalid;
 using api::read;
 using api::read_optional;
-
-// Plain memory: it needs no destructor, so it serves threads and processes that are ending, and a
-// call without memory. Longer messages are cut.
-constexpr size_t kMessageBytes = 1024;
-thread_local char last_error[kMessageBytes];
-
-void keep_message(const char* message) noexcept {
-  const size_t length = std::min(std::strlen(message), kMessageBytes - 1);
-  std::memcpy(last_error, message, length);
-  last_error[length] = '\0';
-}
-
-// Runs `call`, which returns a Status, and keeps its message.
-template <class Call>
-rs_status run(Call&& call) noexcept {
-  try {
-    const Status status = call();
-    if (status.ok()) return RS_OK;
-    keep_message(status.message().c_str());
-    return static_cast<rs_status>(status.code());
-  } catch (const std::exception& error) {
-    keep_message(error.what());
-  } catch (...) {
-    keep_message("unknown exception");
-  }
-  return RS_INTERNAL;
-}
+using api::run;
+using api::write_text;
 
 rs_status write_recipe(const Recipe& recipe, rs_recipe* out) {
   return run([&]() -> Status {
@@ -125,7 +101,7 @@ const char* rs_version(void) {
 }
 
 const char* rs_last_error(void) {
-  return last_error;
+  return api::last_message();
 }
 
 const char* rs_status_name(rs_status status) {
@@ -231,15 +207,7 @@ rs_status rs_recipe_to_string(const rs_recipe* recipe, char* text, size_t capaci
     Recipe r;
     ROWSCALE_RETURN_IF_ERROR(read("recipe", recipe, &r));
     ROWSCALE_RETURN_IF_ERROR(check(r));
-    if (text == nullptr && capacity > 0) return invalid("text: expected a buffer, got NULL");
-    const std::string whole = to_string(r);
-    if (needed != nullptr) *needed = whole.size() + 1;
-    if (capacity > 0) {
-      const size_t length = std::min(whole.size(), capacity - 1);
-      std::memcpy(text, whole.data(), length);
-      text[length] = '\0';
-    }
-    return {};
+    return write_text(to_string(r), text, capacity, needed);
   });
 }
 

@@ -16,6 +16,8 @@ constexpr size_t kRmsNormSize = 32;
 constexpr size_t kSwigluSize = 16;
 constexpr size_t kMlaNormSize = 32;
 constexpr size_t kMlaOutputsSize = 64;
+constexpr size_t kMatmulOptionsSize = 40;
+constexpr size_t kMatmulTensorsSize = 64;
 // The ABI: where the fields of version 0.1 lie.
 static_assert(offsetof(rs_tensor, data) == 8 && offsetof(rs_tensor, dtype) == 16 &&
               offsetof(rs_tensor, rank) == 28 && offsetof(rs_tensor, column_rank) == 32 &&
@@ -31,11 +33,17 @@ static_assert(offsetof(rs_rms_norm_args, eps) == 24 && offsetof(rs_swiglu_args, 
 static_assert(offsetof(rs_mla_norm_args, kv_weight) == 16 &&
               offsetof(rs_mla_norm_args, q_eps) == 24 && offsetof(rs_mla_outputs, q_codes) == 8 &&
               offsetof(rs_mla_outputs, rope) == 56);
+static_assert(offsetof(rs_matmul_options, b) == 16 && offsetof(rs_matmul_options, backend) == 24 &&
+              offsetof(rs_matmul_options, batch_invariance) == 36 &&
+              offsetof(rs_matmul_tensors, out) == 48 &&
+              offsetof(rs_matmul_tensors, expert_offsets) == 56);
 static_assert(sizeof(rs_tensor) >= kTensorSize && sizeof(rs_recipe) >= kRecipeSize &&
               sizeof(rs_exec) >= kExecSize && sizeof(rs_scale_spec) >= kScaleSpecSize &&
               sizeof(rs_rms_norm_args) >= kRmsNormSize && sizeof(rs_swiglu_args) >= kSwigluSize &&
               sizeof(rs_mla_norm_args) >= kMlaNormSize &&
-              sizeof(rs_mla_outputs) >= kMlaOutputsSize);
+              sizeof(rs_mla_outputs) >= kMlaOutputsSize &&
+              sizeof(rs_matmul_options) >= kMatmulOptionsSize &&
+              sizeof(rs_matmul_tensors) >= kMatmulTensorsSize);
 
 }  // namespace
 
@@ -165,6 +173,32 @@ Status read(const rs_scale_spec* theirs, ScaleSpec* spec) {
   spec->storage = s.storage;
   spec->allocation = s.allocation;
   return {};
+}
+
+// The choices are checked with the rest of a product.
+Status read(const rs_matmul_options* theirs, MatmulOptions* options) {
+  if (theirs == nullptr) return {};
+  rs_matmul_options o = RS_MATMUL_OPTIONS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("options", theirs, kMatmulOptionsSize, &o));
+  if (o.a != nullptr) ROWSCALE_RETURN_IF_ERROR(read("options.a", o.a, &options->a));
+  if (o.b != nullptr) ROWSCALE_RETURN_IF_ERROR(read("options.b", o.b, &options->b));
+  options->backend = static_cast<MatmulBackend>(o.backend);
+  options->accumulation = static_cast<Accumulation>(o.accumulation);
+  options->tuning = static_cast<Tuning>(o.tuning);
+  options->batch_invariance = static_cast<BatchInvariance>(o.batch_invariance);
+  return {};
+}
+
+Status read(const rs_matmul_tensors* theirs, MatmulTensors* tensors) {
+  rs_matmul_tensors t = RS_MATMUL_TENSORS_INIT;
+  ROWSCALE_RETURN_IF_ERROR(read_struct("tensors", theirs, kMatmulTensorsSize, &t));
+  ROWSCALE_RETURN_IF_ERROR(read("tensors.a", t.a, &tensors->a));
+  ROWSCALE_RETURN_IF_ERROR(read("tensors.b", t.b, &tensors->b));
+  ROWSCALE_RETURN_IF_ERROR(read("tensors.scale_a", t.scale_a, &tensors->scale_a));
+  ROWSCALE_RETURN_IF_ERROR(read("tensors.scale_b", t.scale_b, &tensors->scale_b));
+  ROWSCALE_RETURN_IF_ERROR(read_optional("tensors.bias", t.bias, &tensors->bias));
+  ROWSCALE_RETURN_IF_ERROR(read("tensors.out", t.out, &tensors->out));
+  return read_optional("tensors.expert_offsets", t.expert_offsets, &tensors->expert_offsets);
 }
 
 Status write(const char* name, const TensorView& view, rs_tensor* theirs) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/check.hpp"
+#include "rowscale/matmul.hpp"
 #include "rowscale/mla.hpp"
 #include "rowscale/producers.hpp"
 #include "rowscale/quantize.hpp"
@@ -67,6 +68,8 @@ Status read(const rs_swiglu_args* theirs, SwigluClamped* params);  // NULL: the 
 Status read(const rs_mla_norm_args* theirs, MlaNorm* norm);
 Status read(const rs_mla_outputs* theirs, MlaOutputs* outputs);
 Status read(const rs_scale_spec* theirs, ScaleSpec* spec);
+Status read(const rs_matmul_options* theirs, MatmulOptions* options);  // NULL: the defaults
+Status read(const rs_matmul_tensors* theirs, MatmulTensors* tensors);
 
 Status write(const char* name, const TensorView& view, rs_tensor* theirs);
 Status write(const Recipe& recipe, rs_recipe* theirs);

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "api/byte_set.hpp"
+#include "api/words.hpp"
 #include "cuda/devices.hpp"
 
 namespace rowscale::api {
@@ -30,57 +32,9 @@ bool is_empty(const TensorView& view) {
   return std::any_of(view.shape, view.shape + view.rank, [](int64_t n) { return n == 0; });
 }
 
-// Bytes from data that the view touches: [low, high).
-struct Extent {
-  int64_t low = 0;
-  int64_t high = 0;
-};
-
-// False where the view reaches kMostBytes or more. Strides of dimensions of size 0 and 1 do not
-// count.
-bool extent_of(const TensorView& view, Extent* extent) {
-  const int64_t size = element_size(view.dtype);
-  *extent = {0, size};
-  for (int i = 0; i < view.rank; ++i) {
-    if (view.shape[i] <= 1) continue;
-    int64_t reach;
-    if (__builtin_mul_overflow(view.shape[i] - 1, view.strides[i], &reach) ||
-        __builtin_mul_overflow(reach, size, &reach) || reach >= kMostBytes ||
-        reach <= -kMostBytes) {
-      return false;
-    }
-    (reach < 0 ? extent->low : extent->high) += reach;  // at most kMaxRank * kMostBytes
-  }
-  return extent->high < kMostBytes && extent->low > -kMostBytes;
-}
-
-// Rows of two tensors that lie in one buffer with a common row pitch, side by side: their extents
-// interleave and no byte is shared.
-bool rows_interleave(const TensorView& a, const TensorView& b) {
-  const auto pitch_and_width = [](const TensorView& v, int64_t* pitch, int64_t* width) {
-    if (v.rank > 0 && v.shape[v.rank - 1] != 1 && v.strides[v.rank - 1] != 1) {
-      *pitch = 0;
-      return;
-    }
-    // All dimensions but the last form a lattice with the pitch of the innermost of them.
-    *pitch = 0;
-    *width = v.rank > 0 ? v.shape[v.rank - 1] * element_size(v.dtype) : element_size(v.dtype);
-    for (int i = 0; i + 1 < v.rank; ++i) {
-      if (v.shape[i] == 1) continue;
-      const int64_t stride = v.strides[i] * element_size(v.dtype);
-      if (*pitch == 0 || std::abs(stride) < *pitch) *pitch = std::abs(stride);
-    }
-    for (int i = 0; i + 1 < v.rank && *pitch > 0; ++i) {
-      if (v.shape[i] != 1 && v.strides[i] * element_size(v.dtype) % *pitch != 0) *pitch = 0;
-    }
-  };
-  int64_t pitch_a = 0, width_a = 0, pitch_b = 0, width_b = 0;
-  pitch_and_width(a, &pitch_a, &width_a);
-  pitch_and_width(b, &pitch_b, &width_b);
-  if (pitch_a == 0 || pitch_a != pitch_b) return false;
-  const auto distance = reinterpret_cast<intptr_t>(b.data) - reinterpret_cast<intptr_t>(a.data);
-  const int64_t offset = ((distance % pitch_a) + pitch_a) % pitch_a;
-  return offset >= width_a && offset + width_b <= pitch_a;
+// The counts that the call reads; nullptr: none.
+const int32_t* counts_of(Named tensor) {
+  return tensor.role == Role::input && !is_empty(tensor.view) ? tensor.view.row_counts : nullptr;
 }
 
 }  // namespace
@@ -134,14 +88,15 @@ Status check_layout(Named tensor) {
   return {};
 }
 
-Status check_data(Named tensor) {
+Status check_data(Named tensor, Elements elements) {
   const auto& [name, view, role] = tensor;
   ROWSCALE_RETURN_IF_ERROR(check_layout(tensor));
   if (view.columns() == 0 && view.rows() != 0) {
     return invalid(
         fmt::format("{}: expected at least one column, got shape {}", name, shape_of(view)));
   }
-  if (!is_empty(view) && view.data == nullptr) {
+  if (is_empty(view)) return {};
+  if (view.data == nullptr && elements == Elements::used) {
     return invalid(
         fmt::format("{}: expected data, got a null pointer for shape {}", name, shape_of(view)));
   }
@@ -156,12 +111,12 @@ Status check_dtype(Named tensor, std::initializer_list<DType> allowed) {
     names += to_string(dtype);
   }
   return invalid(
-      fmt::format("{}: expected {}, got {}", tensor.name, names, to_string(tensor.view.dtype)));
+      fmt::format("{}: expected {}, got {}", tensor.name, names, text_of(tensor.view.dtype)));
 }
 
-Status check_float_rows(Named tensor) {
+Status check_float_rows(Named tensor, Elements elements) {
   ROWSCALE_RETURN_IF_ERROR(check_dtype(tensor, {DType::f32, DType::f16, DType::bf16}));
-  return check_data(tensor);
+  return check_data(tensor, elements);
 }
 
 Status check_same_rows(Named tensor, Named reference, int64_t columns) {
@@ -182,7 +137,8 @@ Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& 
   return check_same_rows(codes, reference, columns);
 }
 
-Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe) {
+Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe,
+                    Elements elements) {
   ScaleSpec spec;
   ROWSCALE_RETURN_IF_ERROR(scale_spec(codes, recipe, &spec));
   const auto& [name, view, role] = scales;
@@ -204,7 +160,7 @@ Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe)
       return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
     }
   }
-  if (view.data == nullptr) {
+  if (view.data == nullptr && elements == Elements::used) {
     return invalid(fmt::format("{}: expected {}, got a null pointer", name, expected()));
   }
   return {};
@@ -242,20 +198,23 @@ Status check_no_self_overlap(Named output) {
 }
 
 Status check_no_overlap(Named output, Named other) {
-  Extent a, b;
   if (output.view.data == nullptr || other.view.data == nullptr || is_empty(output.view) ||
-      is_empty(other.view) || !extent_of(output.view, &a) || !extent_of(other.view, &b)) {
+      is_empty(other.view)) {
     return {};
   }
-  const auto begin_a = reinterpret_cast<intptr_t>(output.view.data);
-  const auto begin_b = reinterpret_cast<intptr_t>(other.view.data);
-  if (begin_a + a.high <= begin_b + b.low || begin_b + b.high <= begin_a + a.low) return {};
-  if (output.role == Role::rows && other.role == Role::rows &&
-      rows_interleave(output.view, other.view)) {
+  // What nearly every pair is, at the least cost.
+  if (sharing(ByteSet::of_span(output.view), ByteSet::of_span(other.view)) == Sharing::none) {
     return {};
   }
-  return invalid(fmt::format("{}: expected memory of its own, got memory that overlaps {}",
-                             output.name, other.name));
+  const auto bytes_of = [](Named tensor) {
+    return tensor.role == Role::scales ? ByteSet::of_span(tensor.view)
+                                       : ByteSet::of_elements(tensor.view);
+  };
+  const Sharing shared = sharing(bytes_of(output), bytes_of(other));
+  if (shared == Sharing::none) return {};
+  return invalid(fmt::format(
+      "{}: expected memory of its own, got memory that overlaps {}{}", output.name, other.name,
+      shared == Sharing::some ? "" : " or interleaves with it at other strides"));
 }
 
 }  // namespace
@@ -266,10 +225,10 @@ Status check_disjoint(std::initializer_list<Named> outputs, std::initializer_lis
     ROWSCALE_RETURN_IF_ERROR(check_no_self_overlap(*output));
     for (const Named& input : inputs) {
       ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, input));
-      if (input.view.row_counts == nullptr) continue;
+      if (counts_of(input) == nullptr) continue;
       const int batch_rank = row_rank(input.view) - 1;
       TensorView counts = TensorView::contiguous(
-          input.view.row_counts, DType::i32,
+          counts_of(input), DType::i32,
           std::span(input.view.shape, static_cast<size_t>(std::max(batch_rank, 0))));
       ROWSCALE_RETURN_IF_ERROR(check_no_overlap(*output, {"row_counts", counts, Role::scales}));
     }
@@ -306,16 +265,24 @@ Status check_device_memory(std::initializer_list<Named> tensors, const Exec& exe
   };
   for (const Named& tensor : tensors) {
     if (!is_empty(tensor.view)) ROWSCALE_RETURN_IF_ERROR(check(tensor.name, tensor.view.data));
-    ROWSCALE_RETURN_IF_ERROR(check("row_counts", tensor.view.row_counts));
+    ROWSCALE_RETURN_IF_ERROR(check("row_counts", counts_of(tensor)));
   }
   ROWSCALE_RETURN_IF_ERROR(check("exec.workspace", exec.workspace.data));
   const TensorView workspace = TensorView::contiguous(
       exec.workspace.data, DType::e4m3,
-      {static_cast<int64_t>(std::min<uint64_t>(exec.workspace.bytes, kMostBytes))});
+      {static_cast<int64_t>(std::min<uint64_t>(exec.workspace.bytes, kMostBytes - 1))});
   for (const Named& tensor : tensors) {
     ROWSCALE_RETURN_IF_ERROR(check_no_overlap({"exec.workspace", workspace, Role::scales}, tensor));
   }
   return {};
+}
+
+Status check_device(Named tensor) {
+  const Device device = tensor.view.device;
+  ROWSCALE_RETURN_IF_ERROR(check_word(fmt::format("{}.device.type", tensor.name), device.type));
+  if (device.type != DeviceType::cpu || device.index == 0) return {};
+  return invalid(
+      fmt::format("{}.device.index: expected 0 on the cpu, got {}", tensor.name, device.index));
 }
 
 }  // namespace
@@ -324,16 +291,19 @@ Status check_exec(std::initializer_list<Named> tensors, const Exec& exec) {
   const Named& first = *tensors.begin();
   for (const Named& tensor : tensors) {
     if (is_absent(tensor.view)) continue;
+    ROWSCALE_RETURN_IF_ERROR(check_device(tensor));
     if (tensor.view.device != first.view.device) {
       return invalid(fmt::format("{}: expected the device of {}, got {}", tensor.name, first.name,
                                  to_string(tensor.view)));
     }
-    if (reinterpret_cast<uintptr_t>(tensor.view.row_counts) % alignof(int32_t) != 0) {
+    const int32_t* counts = counts_of(tensor);
+    if (reinterpret_cast<uintptr_t>(counts) % alignof(int32_t) != 0) {
       return invalid(fmt::format("row_counts: expected an address that is a multiple of {}, got {}",
-                                 alignof(int32_t),
-                                 static_cast<const void*>(tensor.view.row_counts)));
+                                 alignof(int32_t), static_cast<const void*>(counts)));
     }
   }
+  ROWSCALE_RETURN_IF_ERROR(check_word("exec.target", exec.target));
+  ROWSCALE_RETURN_IF_ERROR(check_word("exec.dependent_launch", exec.dependent_launch));
   if (exec.threads < 0) {
     return invalid(fmt::format("exec.threads: expected 0 or more, got {}", exec.threads));
   }

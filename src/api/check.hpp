@@ -13,9 +13,10 @@
 
 namespace rowscale::api {
 
-// rows: of data, whose gaps between rows may belong to another tensor. scales: pads are written
-// too, so everything from the first to the last element counts.
-enum class Role { rows, scales };
+// rows: of data, whose gaps between rows may belong to another tensor. input: the same, and those
+// that its row_counts name exist; the row_counts of every other tensor are not looked at. scales:
+// pads are written too, so everything from the first to the last element counts.
+enum class Role { rows, input, scales };
 
 // A tensor argument and its name in messages.
 struct Named {
@@ -32,25 +33,34 @@ struct Named {
 
 Status invalid(std::string message);
 
-// Sizes and reach of every view stay below this many bytes, so that no later sum overflows.
-inline constexpr int64_t kMostBytes = int64_t{1} << 56;
+// Whether a call looks at the elements of a tensor: without rows it needs none that it only reads,
+// and their data may be null.
+enum class Elements { used, unused };
+inline Elements elements_for(const TensorView& x) {
+  return x.rows() == 0 ? Elements::unused : Elements::used;
+}
+// Scales that are written are used: the one of a whole tensor is, of no rows too.
+inline Elements scales_for(const TensorView& x, const Recipe& recipe) {
+  return recipe.scale_source == ScaleSource::given ? elements_for(x) : Elements::used;
+}
 
 // Rank, column_rank, and sizes: what even the shape of an absent tensor must have.
 Status check_shape(Named tensor);
 // Shape, addresses, contiguous columns; data may be missing.
 Status check_layout(Named tensor);
 // A view that can be read as rows: layout, data, at least one column.
-Status check_data(Named tensor);
+Status check_data(Named tensor, Elements elements = Elements::used);
 Status check_dtype(Named tensor, std::initializer_list<DType> allowed);
 // f32, f16 or bf16 rows.
-Status check_float_rows(Named tensor);
+Status check_float_rows(Named tensor, Elements elements = Elements::used);
 // The row dimensions of `reference` and `columns` columns.
 Status check_same_rows(Named tensor, Named reference, int64_t columns);
 // Codes of the recipe's format in the shape of `reference` with `columns` columns.
 Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& recipe);
 // The one checker of scale layouts: dtype, shape, then strides, as scale_spec() gives them. `codes`
 // has a checked shape.
-Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe);
+Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe,
+                    Elements elements = Elements::used);
 // All tensors on the device of the first; the fields of exec are in range.
 Status check_exec(std::initializer_list<Named> tensors, const Exec& exec);
 

@@ -1,21 +1,13 @@
 #include "rowscale/exec.hpp"
 
+#include "api/words.hpp"
 #include "cpu/target.hpp"
 
 namespace rowscale {
 
 const char* to_string(Target target) {
-  switch (target) {
-    case Target::best:
-      return "best";
-    case Target::scalar:
-      return "scalar";
-    case Target::avx2:
-      return "avx2";
-    case Target::avx512:
-      return "avx512";
-  }
-  return "unknown";
+  const char* word = api::word_of(target);
+  return word == nullptr ? "unknown" : word;
 }
 
 std::vector<Target> supported_targets() {

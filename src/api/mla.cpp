@@ -20,7 +20,7 @@ Status check_parts(Named x, Named q_weight, Named kv_weight) {
     return invalid(fmt::format("x: expected a column_rank of 1, got {}", x.view.column_rank));
   }
   for (const Named& weight : {q_weight, kv_weight}) {
-    ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight));
+    ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight, api::elements_for(x.view)));
     if (weight.view.rank != 1) {
       return invalid(
           fmt::format("{}: expected one dimension, got {}", weight.name, to_string(weight.view)));
@@ -39,7 +39,7 @@ Status check_quantized(const char* recipe_name, const Recipe& recipe, Named x, N
   ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe(recipe_name, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_own_profile(recipe_name, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
-  return api::check_scales(scales, codes.view, recipe);
+  return api::check_scales(scales, codes.view, recipe, api::scales_for(x.view, recipe));
 }
 
 Status check_optional_row(Named row, Named x, int64_t columns) {
@@ -54,7 +54,7 @@ Status mla_norm_quantize(const TensorView& x_view, const MlaNorm& norm, const Re
   const TensorView none;
   const bool q_is_given = q_recipe.scale_source == ScaleSource::given;
   const bool kv_is_given = kv_recipe.scale_source == ScaleSource::given;
-  const Named x{"x", x_view};
+  const Named x{"x", x_view, api::Role::input};
   const Named q_weight{"norm.q_weight", norm.q_weight};
   const Named kv_weight{"norm.kv_weight", norm.kv_weight};
   const Named q_codes{"outputs.q_codes", outputs.q_codes};

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 
 namespace rowscale::api {
 

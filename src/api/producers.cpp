@@ -7,7 +7,7 @@
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
 #include "api/producer_check.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "plan/fused_call.hpp"
 #include "plan/source.hpp"
 
@@ -35,15 +35,12 @@ Status check_input(Named x, Inputs inputs, int64_t* columns) {
 // The tensors of a norm.
 Status check_norm(const RmsNorm& norm, Named x) {
   const Named weight{"norm.weight", norm.weight};
-  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight));
+  ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(weight, api::elements_for(x.view)));
   if (norm.weight.rank != 1 || norm.weight.shape[0] != x.view.columns()) {
     return invalid(fmt::format("norm.weight: expected shape [{}], got {}", x.view.columns(),
                                to_string(norm.weight)));
   }
-  if (norm.form != NormForm::standard && norm.form != NormForm::gemma) {
-    return invalid(
-        fmt::format("norm.form: expected standard or gemma, got {}", static_cast<int>(norm.form)));
-  }
+  ROWSCALE_RETURN_IF_ERROR(api::check_word("norm.form", norm.form));
   if (api::is_absent(norm.residual)) return {};
   return api::check_row({"norm.residual", norm.residual}, x, x.view.columns());
 }
@@ -79,7 +76,7 @@ Status check_profile(const plan::Source& source, const Recipe& recipe) {
 
 // Checks of the source, common to both forms of an operator. Gives the columns of the result.
 Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   ROWSCALE_RETURN_IF_ERROR(check_input(x, inputs, columns));
   if (source.kind != plan::SourceKind::rms_norm) return {};
   return check_norm(source.norm, x);
@@ -88,7 +85,7 @@ Status check_source(const plan::Source& source, Inputs inputs, int64_t* columns)
 // The tensors that only a norm has are absent in the others, and skipped.
 Status run_separate(const plan::Source& source, Inputs inputs, const TensorView& y_view,
                     const Exec& exec) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   const Named y{"y", y_view};
   const Named weight{"norm.weight", source.norm.weight};
   const Named residual{"norm.residual", source.norm.residual};
@@ -102,7 +99,7 @@ Status run_separate(const plan::Source& source, Inputs inputs, const TensorView&
 
 Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe,
                  const TensorView& codes_view, const TensorView& scales_view, const Exec& exec) {
-  const Named x{"x", source.x};
+  const Named x{"x", source.x, api::Role::input};
   const Named codes{"codes", codes_view};
   const Named scales{"scales", scales_view, api::Role::scales};
   const Named row_out{"row_out", source.row_out};
@@ -113,7 +110,8 @@ Status run_fused(const plan::Source& source, Inputs inputs, const Recipe& recipe
   ROWSCALE_RETURN_IF_ERROR(api::check_fused_recipe("recipe", recipe));
   ROWSCALE_RETURN_IF_ERROR(check_profile(source, recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, columns, recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales, codes_view, recipe, api::scales_for(source.x, recipe)));
   if (!api::is_absent(source.row_out)) {
     ROWSCALE_RETURN_IF_ERROR(api::check_row(row_out, x, columns));
   }

@@ -9,13 +9,14 @@ using api::Named;
 
 Status quantize(const TensorView& x_view, const Recipe& recipe, const TensorView& codes_view,
                 const TensorView& scales_view, const Exec& exec) {
-  const Named x{"x", x_view};
+  const Named x{"x", x_view, api::Role::input};
   const Named codes{"codes", codes_view};
   const Named scales{"scales", scales_view, api::Role::scales};
   ROWSCALE_RETURN_IF_ERROR(check(recipe));
   ROWSCALE_RETURN_IF_ERROR(api::check_float_rows(x));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes, x, x_view.columns(), recipe));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales, codes_view, recipe));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales, codes_view, recipe, api::scales_for(x_view, recipe)));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({x, codes, scales}, exec));
   ROWSCALE_RETURN_IF_ERROR(api::check_disjoint_codes(codes, scales, recipe, {x}));
 

@@ -2,33 +2,27 @@
 #include <fmt/format.h>
 
 #include "api/check.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "numerics/fp.hpp"
 #include "rowscale/recipe.hpp"
 
 namespace rowscale {
 namespace {
 
+using api::check_word;
 using api::invalid;
 
-template <class Enum>
-Status check_word(const char* field, Enum value) {
-  if (api::word_of(value) != nullptr) return {};
-  return invalid(fmt::format("recipe.{}: expected one of {}, got {}", field, api::all_words<Enum>(),
-                             static_cast<int>(value)));
-}
-
 Status check_words(const Recipe& r) {
-  ROWSCALE_RETURN_IF_ERROR(check_word("granularity", r.granularity));
-  ROWSCALE_RETURN_IF_ERROR(check_word("format", r.format));
-  ROWSCALE_RETURN_IF_ERROR(check_word("scale_source", r.scale_source));
-  ROWSCALE_RETURN_IF_ERROR(check_word("encoding", r.encoding));
-  ROWSCALE_RETURN_IF_ERROR(check_word("layout", r.layout));
-  ROWSCALE_RETURN_IF_ERROR(check_word("floor.kind", r.floor.kind));
-  ROWSCALE_RETURN_IF_ERROR(check_word("bound.kind", r.bound.kind));
-  ROWSCALE_RETURN_IF_ERROR(check_word("quotient", r.quotient));
-  ROWSCALE_RETURN_IF_ERROR(check_word("nan", r.nan));
-  return check_word("profile", r.profile);
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.granularity", r.granularity));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.format", r.format));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.scale_source", r.scale_source));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.encoding", r.encoding));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.layout", r.layout));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.floor.kind", r.floor.kind));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.bound.kind", r.bound.kind));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.quotient", r.quotient));
+  ROWSCALE_RETURN_IF_ERROR(check_word("recipe.nan", r.nan));
+  return check_word("recipe.profile", r.profile);
 }
 
 Status check_sizes(const Recipe& r) {

@@ -1,5 +1,5 @@
 // Recipes as text, both ways.
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 
 #include <fmt/format.h>
 

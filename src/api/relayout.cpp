@@ -2,7 +2,7 @@
 
 #include "api/check.hpp"
 #include "api/dispatch.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "rowscale/quantize.hpp"
 
 namespace rowscale {
@@ -45,10 +45,11 @@ Status relayout_scales(const TensorView& codes, const TensorView& scales_in_view
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, scales_out}, exec));
   TensorView counts_only = codes;  // its data are not used, wherever they are
   counts_only.data = nullptr;
+  const Named counts{"codes", counts_only, api::Role::input};
   if (codes.row_counts != nullptr) {  // the one thing of it that is read
-    ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, {"codes", counts_only}}, exec));
+    ROWSCALE_RETURN_IF_ERROR(api::check_exec({scales_in, counts}, exec));
   }
-  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({scales_out}, {scales_in, {"codes", counts_only}}));
+  ROWSCALE_RETURN_IF_ERROR(api::check_disjoint({scales_out}, {scales_in, counts}));
 
   return api::run_relayout(codes, scales_in_view, recipe_in, scales_out_view, recipe_out, exec);
 }

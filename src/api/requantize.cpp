@@ -22,7 +22,7 @@ bool is_same_memory(const TensorView& a, const TensorView& b) {
 Status requantize(const TensorView& codes_in_view, const TensorView& scales_in_view,
                   const Recipe& recipe_in, const TensorView& codes_out_view,
                   const TensorView& scales_out_view, const Recipe& recipe_out, const Exec& exec) {
-  const Named codes_in{"codes_in", codes_in_view};
+  const Named codes_in{"codes_in", codes_in_view, api::Role::input};
   const Named scales_in{"scales_in", scales_in_view, api::Role::scales};
   const Named codes_out{"codes_out", codes_out_view};
   const Named scales_out{"scales_out", scales_out_view, api::Role::scales};
@@ -30,9 +30,11 @@ Status requantize(const TensorView& codes_in_view, const TensorView& scales_in_v
   ROWSCALE_RETURN_IF_ERROR(check(recipe_in));
   ROWSCALE_RETURN_IF_ERROR(check(recipe_out));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes_in, codes_in, columns, recipe_in));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_in, codes_in_view, recipe_in));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_scales(scales_in, codes_in_view, recipe_in, api::elements_for(codes_in_view)));
   ROWSCALE_RETURN_IF_ERROR(api::check_codes(codes_out, codes_in, columns, recipe_out));
-  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_out, codes_out_view, recipe_out));
+  ROWSCALE_RETURN_IF_ERROR(api::check_scales(scales_out, codes_out_view, recipe_out,
+                                             api::scales_for(codes_in_view, recipe_out)));
   ROWSCALE_RETURN_IF_ERROR(api::check_exec({codes_in, scales_in, codes_out, scales_out}, exec));
   ROWSCALE_RETURN_IF_ERROR(
       api::check_disjoint_codes(codes_out, scales_out, recipe_out, {scales_in}));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "api/words.hpp"
+
 namespace rowscale {
 namespace {
 
@@ -125,30 +127,19 @@ int64_t element_size(DType dtype) {
 }
 
 const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::e4m3:
-      return "e4m3";
-    case DType::e5m2:
-      return "e5m2";
-    case DType::ue8m0:
-      return "ue8m0";
-    case DType::i32:
-      return "i32";
-  }
-  return "an unknown dtype";
+  const char* word = api::word_of(dtype);
+  return word == nullptr ? "an unknown dtype" : word;
 }
 
 std::string to_string(const TensorView& view) {
   if (view.rank < 0 || view.rank > kMaxRank) return "an invalid view";
-  const std::string device =
-      view.device.type == DeviceType::cpu ? "cpu" : fmt::format("cuda:{}", view.device.index);
-  return fmt::format("{} [{}] strides [{}] on {}", to_string(view.dtype),
+  const auto text = [](const char* what, auto value) {
+    return (api::word_of(value) == nullptr ? what : "") + api::text_of(value);
+  };
+  std::string device = text("device type ", view.device.type);
+  // There is one CPU.
+  if (view.device != Device{}) device += fmt::format(":{}", view.device.index);
+  return fmt::format("{} [{}] strides [{}] on {}", text("dtype ", view.dtype),
                      fmt::join(view.shape, view.shape + view.rank, ", "),
                      fmt::join(view.strides, view.strides + view.rank, ", "), device);
 }

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "api/check.hpp"
-#include "api/recipe_text.hpp"
+#include "api/words.hpp"
 #include "plan/scale_view.hpp"
 
 namespace rowscale::product {

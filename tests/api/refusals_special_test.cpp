@@ -200,7 +200,7 @@ TEST(Producers, OddColumnsAndWeights) {
   }
   norm.weight = view_of(weight.data(), DType::f32, {255});
   norm.form = static_cast<NormForm>(7);
-  expect_refused(rms_norm(odd, norm, out), {"norm.form", "standard or gemma", "got 7"});
+  expect_refused(rms_norm(odd, norm, out), {"norm.form: expected one of standard, gemma, got 7"});
   norm.form = NormForm::standard;
   EXPECT_TRUE(rms_norm(odd, norm, out).ok());
 }

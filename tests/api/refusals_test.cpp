@@ -31,6 +31,15 @@ TEST_F(Refusals, DTypes) {
   });
 }
 
+TEST_F(Refusals, DTypesThatAreNone) {
+  for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
+    for (int dtype : {-1, 7}) {
+      expect_refused(op, at, [&](TensorView* v) { v->dtype = static_cast<DType>(dtype); },
+                     {expected(argument), std::to_string(dtype)});
+    }
+  });
+}
+
 TEST_F(Refusals, Ranks) {
   for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
     for (int rank : {-1, 0, kMaxRank + 1, 1000}) {
@@ -188,13 +197,18 @@ TEST_F(Refusals, OverlapOfAnyTwo) {
 
 TEST_F(Refusals, Devices) {
   for_each_argument([&](const Operator& op, size_t at, const Argument& argument) {
-    for (const Device& device : {Device{DeviceType::cuda, 0}, Device{DeviceType::cpu, 1}}) {
-      if (at == 0) {
-        expect_refused(op, at, [&](TensorView* v) { v->device = device; }, {"device of"});
-      } else {
-        expect_refused(op, at, [&](TensorView* v) { v->device = device; },
-                       {expected(argument) + "the device of"});
-      }
+    const Device gpu{DeviceType::cuda, 0};
+    expect_refused(op, at, [&](TensorView* v) { v->device = gpu; },
+                   {at == 0 ? ": expected the device of" : expected(argument) + "the device of"});
+    for (int index : {1, -1}) {
+      expect_refused(op, at, [&](TensorView* v) { v->device.index = index; },
+                     {std::string(argument.name) + ".device.index: expected 0 on the cpu, got " +
+                      std::to_string(index)});
+    }
+    for (int type : {2, -1}) {
+      expect_refused(op, at, [&](TensorView* v) { v->device.type = static_cast<DeviceType>(type); },
+                     {std::string(argument.name) + ".device.type: expected one of cpu, cuda, got " +
+                      std::to_string(type)});
     }
   });
 }
@@ -230,12 +244,20 @@ TEST_F(Refusals, ExecOptions) {
           std::string::npos)
           << status.message();
     }
-    Exec exec;
-    exec.target = static_cast<Target>(44);
-    const Status status = op.call(tensors, exec);
-    EXPECT_EQ(status.code(), StatusCode::unsupported) << op.name;
-    EXPECT_NE(status.message().find("exec.target"), std::string::npos) << status.message();
-    EXPECT_NE(status.message().find("scalar"), std::string::npos) << status.message();
+    for (int wrong : {-1, 44}) {
+      Exec exec;
+      exec.target = static_cast<Target>(wrong);
+      Status status = op.call(tensors, exec);
+      EXPECT_EQ(status.code(), StatusCode::invalid_argument) << op.name;
+      EXPECT_EQ(status.message(), "exec.target: expected one of best, scalar, avx2, avx512, got " +
+                                      std::to_string(wrong));
+      exec = {};
+      exec.dependent_launch = static_cast<DependentLaunch>(wrong);
+      status = op.call(tensors, exec);
+      EXPECT_EQ(status.code(), StatusCode::invalid_argument) << op.name;
+      EXPECT_EQ(status.message(),
+                "exec.dependent_launch: expected one of off, on, got " + std::to_string(wrong));
+    }
     EXPECT_TRUE(same_bytes(memory_.content(), before_)) << op.name;
     used_ = 0;
   }
@@ -252,6 +274,38 @@ TEST_F(Refusals, RightArgumentsAreAccepted) {
     used_ = 0;
   }
   EXPECT_TRUE(memory_.guards_are_unchanged());
+}
+
+// Counts belong to the input; in any other tensor they are not looked at, wherever they point: to
+// nothing, to zeros that would mask every row, into an output.
+TEST_F(Refusals, RowCountsOfOtherTensorsAreIgnored) {
+  const std::vector<int32_t> none(kRows, 0);
+  int compared = 0;
+  for (const Operator& op : operators()) {
+    const auto run = [&](const std::vector<TensorView>& tensors) {
+      // Every dtype reads it as a small number.
+      std::memset(memory_.data(), 0x3C, static_cast<size_t>(memory_.size()));
+      const Status status = op.call(tensors, {});
+      EXPECT_TRUE(status.ok()) << op.name << ": " << status.message();
+      return memory_.content();
+    };
+    std::vector<TensorView> tensors;
+    for (const Argument& argument : op.arguments) tensors.push_back(argument.view);
+    const std::vector<std::byte> expected = run(tensors);
+    for (size_t at = 0; at < tensors.size(); ++at) {
+      if (op.arguments[at].role == Role::input) continue;
+      for (const void* counts :
+           {reinterpret_cast<const void*>(uintptr_t{1}), static_cast<const void*>(none.data()),
+            static_cast<const void*>(tensors.back().data)}) {
+        std::vector<TensorView> counted = tensors;
+        counted[at].row_counts = static_cast<const int32_t*>(counts);
+        EXPECT_TRUE(same_bytes(run(counted), expected)) << op.name << ", " << op.arguments[at].name;
+        ++compared;
+      }
+    }
+    used_ = 0;
+  }
+  EXPECT_GT(compared, 100);
 }
 
 }  // namespace

@@ -191,10 +191,47 @@ TEST(Empty, NoRows) {
   }
 }
 
+// What is only read has no data either: one scale of a tensor or a column, weights.
+TEST(Empty, GivenScalesWithoutRows) {
+  const TensorView x = view_of(nullptr, DType::bf16, {0, 300});
+  const TensorView codes = view_of(nullptr, DType::e4m3, {0, 300});
+  for (const Recipe& recipe : {per_tensor(), per_token(), per_column(), per_group(128),
+                               per_block(128, 128), with(per_tensor(), ScaleEncoding::ue8m0)}) {
+    const TensorView scales = spec_of(codes, recipe).view(static_cast<void*>(nullptr));
+    const Recipe given = with(recipe, ScaleSource::given);
+    EXPECT_TRUE(quantize(x, given, codes, scales).ok()) << to_string(given);
+    EXPECT_TRUE(dequantize(codes, scales, recipe, x).ok()) << to_string(recipe);
+    EXPECT_TRUE(requantize(codes, scales, recipe, codes, scales, given).ok()) << to_string(recipe);
+    EXPECT_TRUE(relu2_quantize(x, given, codes, scales).ok()) << to_string(given);
+  }
+  // This one is written.
+  const TensorView none = view_of(nullptr, DType::f32, {1});
+  EXPECT_EQ(quantize(x, per_tensor(), codes, none).message(),
+            "scales: expected f32 [1] strides [1], got a null pointer");
+  EXPECT_EQ(requantize(codes, none, per_tensor(), codes, none, per_tensor()).message(),
+            "scales_out: expected f32 [1] strides [1], got a null pointer");
+}
+
+TEST(Empty, LatentAttentionWithoutRows) {
+  MlaNorm norm;
+  norm.q_weight = view_of(nullptr, DType::bf16, {64});
+  norm.kv_weight = view_of(nullptr, DType::f32, {32});
+  MlaOutputs out;
+  out.q_codes = view_of(nullptr, DType::e4m3, {0, 64});
+  out.q_scales = view_of(nullptr, DType::f32, {0, 2});
+  out.kv = view_of(nullptr, DType::bf16, {0, 32});
+  out.kv_codes = view_of(nullptr, DType::e4m3, {0, 32});
+  out.kv_scales = view_of(nullptr, DType::f32, {1});
+  out.rope = view_of(nullptr, DType::bf16, {0, 8});
+  const Status status =
+      mla_norm_quantize(view_of(nullptr, DType::bf16, {0, 104}), norm, per_group(32),
+                        with(per_tensor(), ScaleSource::given), out);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST(Empty, ProducersWithoutRows) {
-  std::vector<float> weight(64, 1.0F);
   RmsNorm norm;
-  norm.weight = view_of(weight.data(), DType::f32, {64});
+  norm.weight = view_of(nullptr, DType::f32, {64});
   const TensorView x = view_of(nullptr, DType::bf16, {0, 64});
   const TensorView half = view_of(nullptr, DType::bf16, {0, 32});
   EXPECT_TRUE(rms_norm(x, norm, x).ok());

@@ -121,7 +121,7 @@ class ExpertTiles {
  public:
   // Reads memory of the caller: after begin_kernel().
   __device__ explicit ExpertTiles(const ExpertRows& all)
-      : all_(all), offset_(all.counts == nullptr ? all.clamped(all.offsets[0]) : 0) {}
+      : all_(all), offset_(all.offsets != nullptr ? all.clamped(all.offsets[0]) : 0) {}
 
   // `number`: no less than in the call before.
   __device__ RowTile find_tile(int64_t number) {

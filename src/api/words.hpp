@@ -1,10 +1,13 @@
-// The words of recipes: one table an enumeration, for messages, printing and parsing.
+// The words of enumerations: one table each, for checks, messages, printing and parsing.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "rowscale/exec.hpp"
+#include "rowscale/producers.hpp"
 #include "rowscale/recipe.hpp"
+#include "rowscale/status.hpp"
 #include "rowscale/types.hpp"
 
 namespace rowscale::api {
@@ -18,7 +21,7 @@ struct Word {
   const char* text;
 };
 
-// Declared for each enumeration of a recipe.
+// Declared for each enumeration that a caller gives.
 template <class Enum>
 struct Words;
 
@@ -51,6 +54,15 @@ ROWSCALE_WORDS(NanRule, {NanRule::standard, "standard"}, {NanRule::propagate, "p
                {NanRule::clamp_high, "clamp_high"}, {NanRule::clamp_low, "clamp_low"});
 ROWSCALE_WORDS(Profile, {Profile::rowscale, "rowscale"}, {Profile::vllm, "vllm"});
 
+ROWSCALE_WORDS(DType, {DType::f32, "f32"}, {DType::f16, "f16"}, {DType::bf16, "bf16"},
+               {DType::e4m3, "e4m3"}, {DType::e5m2, "e5m2"}, {DType::ue8m0, "ue8m0"},
+               {DType::i32, "i32"});
+ROWSCALE_WORDS(DeviceType, {DeviceType::cpu, "cpu"}, {DeviceType::cuda, "cuda"});
+ROWSCALE_WORDS(Target, {Target::best, "best"}, {Target::scalar, "scalar"}, {Target::avx2, "avx2"},
+               {Target::avx512, "avx512"});
+ROWSCALE_WORDS(DependentLaunch, {DependentLaunch::off, "off"}, {DependentLaunch::on, "on"});
+ROWSCALE_WORDS(NormForm, {NormForm::standard, "standard"}, {NormForm::gemma, "gemma"});
+
 #undef ROWSCALE_WORDS
 
 // nullptr for a value that is none of the enumeration's.
@@ -60,6 +72,13 @@ const char* word_of(Enum value) {
     if (word.value == value) return word.text;
   }
   return nullptr;
+}
+
+// The word, or the number of a value that has none.
+template <class Enum>
+std::string text_of(Enum value) {
+  const char* word = word_of(value);
+  return word == nullptr ? std::to_string(static_cast<int>(value)) : word;
 }
 
 template <class Enum>
@@ -82,6 +101,14 @@ std::string all_words() {
     text += word.text;
   }
   return text;
+}
+
+// invalid_argument for a value that has no word.
+template <class Enum>
+Status check_word(const std::string& name, Enum value) {
+  if (word_of(value) != nullptr) return {};
+  return {StatusCode::invalid_argument,
+          name + ": expected one of " + all_words<Enum>() + ", got " + text_of(value)};
 }
 
 }  // namespace rowscale::api
