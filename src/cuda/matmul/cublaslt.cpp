@@ -2,7 +2,6 @@
 // reads them, a launch before it that lays them out in the workspace.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>

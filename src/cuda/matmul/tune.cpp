@@ -15,10 +15,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/check.hpp"
 #include "cuda/context.hpp"
