@@ -12,7 +12,7 @@
 
 namespace rowscale {
 
-class MatmulPlan::Data {
+class __attribute__((visibility("hidden"))) MatmulPlan::Data {
  public:
   product::Problem problem;
   MatmulOptions options;

@@ -379,12 +379,20 @@ int64_t MatmulCall::expert_of(int64_t batch, int64_t row) const {
 }
 
 Status MatmulCall::plan() {
+  return plan(case_.options.backend);
+}
+
+Status MatmulCall::plan(MatmulBackend backend) {
+  case_.options.backend = backend;
   if (Status status = MatmulPlan::make(tensors_, case_.options, &plan_); !status.ok()) {
     return status;
   }
   const auto bytes = static_cast<int64_t>(plan_.workspace_bytes());
-  if (bytes > 0) {
+  if (bytes > workspace_bytes_) {
     workspace_ = memory_->allocate(bytes);
+    workspace_bytes_ = bytes;
+  }
+  if (bytes > 0) {
     const std::vector<uint8_t> nans(static_cast<size_t>(bytes), kNan);
     memory_->write(workspace_, nans.data(), bytes);
   }
@@ -417,7 +425,12 @@ std::vector<std::byte> MatmulCall::out_row(int64_t batch, int64_t row) const {
   return {begin, begin + values_.n * element_size(case_.out)};
 }
 
-std::vector<MatmulCall::Element> MatmulCall::sample() const {
+const std::vector<MatmulCall::Element>& MatmulCall::sample() const {
+  if (!sample_) sample_ = make_sample();
+  return *sample_;
+}
+
+std::vector<MatmulCall::Element> MatmulCall::make_sample() const {
   const MatmulValues& v = values_;
   Random random(case_.seed + 1);
   const int64_t most = std::max<int64_t>(kBudget / std::max<int64_t>(v.k, 1), 64);
@@ -435,7 +448,10 @@ std::vector<MatmulCall::Element> MatmulCall::sample() const {
     const int64_t batch = row / v.m;
     const int64_t expert = expert_of(batch, row % v.m);
     if (expert < 0) continue;
-    for (int64_t column : columns) elements.push_back({expert, batch, row % v.m, column});
+    for (int64_t column : columns) {
+      elements.push_back({expert, batch, row % v.m, column,
+                          matmul_reference(v, expert, batch, row % v.m, column)});
+    }
   }
   return elements;
 }
@@ -443,7 +459,7 @@ std::vector<MatmulCall::Element> MatmulCall::sample() const {
 testing::AssertionResult MatmulCall::check(double unit) const {
   if (unit == 0.0) unit = matmul_unit(plan_.backend(), case_.options, values_.k);
   for (const Element& e : sample()) {
-    const MatmulReference want = matmul_reference(values_, e.expert, e.batch, e.row, e.column);
+    const MatmulReference& want = e.want;
     const double got = out_at(e);
     const double error = unit * want.magnitude;
     // A cast is monotone: where the sum before it is within the bound, the result lies between the
@@ -480,7 +496,7 @@ testing::AssertionResult MatmulCall::check(double unit) const {
 double MatmulCall::largest_error() const {
   double largest = 0.0;
   for (const Element& e : sample()) {
-    const MatmulReference want = matmul_reference(values_, e.expert, e.batch, e.row, e.column);
+    const MatmulReference& want = e.want;
     if (!std::isfinite(want.value) || want.magnitude == 0.0) continue;
     // What the output's own rounding may have added.
     const double got = out_at(e);

@@ -79,8 +79,9 @@ class MatmulCall {
   [[nodiscard]] const MatmulTensors& tensors() const { return tensors_; }
   [[nodiscard]] const MatmulValues& values() const { return values_; }
 
-  // Makes a plan. Fails like MatmulPlan::make.
+  // Makes a plan, by the case's backend or by another one. Fails like MatmulPlan::make.
   Status plan();
+  Status plan(MatmulBackend backend);
   [[nodiscard]] const MatmulPlan& made_plan() const { return plan_; }
   // Runs it on an output that is poisoned anew; exec without a workspace, which the call has.
   Status run(const Exec& exec = {});
@@ -98,6 +99,7 @@ class MatmulCall {
  private:
   struct Element {
     int64_t expert, batch, row, column;
+    MatmulReference want;
   };
   void make_values();
   void place();
@@ -111,7 +113,9 @@ class MatmulCall {
   void place_out();
   // The expert of a row of a batch, -1 for none.
   [[nodiscard]] int64_t expert_of(int64_t batch, int64_t row) const;
-  [[nodiscard]] std::vector<Element> sample() const;
+  // The elements that are checked, found when they are first asked for.
+  [[nodiscard]] const std::vector<Element>& sample() const;
+  [[nodiscard]] std::vector<Element> make_sample() const;
   [[nodiscard]] int64_t out_offset(int64_t batch, int64_t row, int64_t column) const;  // bytes
   [[nodiscard]] double out_at(const Element& e) const;
 
@@ -121,9 +125,11 @@ class MatmulCall {
   MatmulTensors tensors_;
   MatmulPlan plan_;
   void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
   std::byte* out_memory_ = nullptr;  // with its guards
   std::vector<std::byte> poison_;
   std::vector<std::byte> out_;
+  mutable std::optional<std::vector<Element>> sample_;
 };
 
 // Plans, runs and checks one case.

@@ -14,29 +14,68 @@
 
 namespace rowscale::cuda {
 
-// Of kRows rows of an operand the chunks of all slices from `first_code` on; zeros where no row or
-// no code is. `rows`: the first one of the tile.
+// A thread's share of the copies of kRows rows of an operand: a piece of a row, and the same piece
+// of other rows or slices.
 template <class Shape, CodeLoads kLoads, int kRows>
-__device__ __forceinline__ void copy_codes(std::byte (&to)[Shape::kSlices][kRows * kChunkCodes],
-                                           const std::byte* rows, int64_t row_stride, int count,
-                                           int64_t first_code, int64_t codes) {
-  constexpr int kAll = Shape::kSlices * kRows * kPieces;
-  static_assert(kAll % Shape::kThreads == 0);
+class CodeCopy {
+ public:
+  // `rows`: the first one of the tile, `count` of them exist.
+  __device__ __forceinline__ CodeCopy(const std::byte* rows, int64_t row_stride, int count)
+      : from_(rows + row() * row_stride + first_code()), rows_left_(count - row()) {}
+
+  // The chunks of all slices, `codes_before` behind the begin of the rows, which have `codes`;
+  // zeros where no row or no code is.
+  __device__ __forceinline__ void operator()(std::byte (&to)[Shape::kSlices][kRows * kChunkCodes],
+                                             int64_t row_stride, int64_t codes_before,
+                                             int64_t codes) const {
+    const int64_t pass_stride =
+        kRowsOfPass < kRows ? kRowsOfPass * row_stride : int64_t{kSlicesOfPass} * kChunkCodes;
+    std::byte* const first = to[slice()] + piece_offset(row(), piece());
+    const int left = static_cast<int>(less(codes - codes_before, 4 * kRoundCodes)) - first_code();
 #pragma unroll
-  for (int i = 0; i < kAll / Shape::kThreads; ++i) {
-    const int number = static_cast<int>(threadIdx.x) + i * Shape::kThreads;
-    const int piece = number % kPieces;
-    const int row = number / kPieces % kRows;
-    const int slice = number / (kPieces * kRows);
-    const int64_t code = first_code + slice * kChunkCodes + piece * kPiece;
-    constexpr int64_t kMany = 64;
-    const int64_t left = row < count ? codes - code : 0;
-    const PieceSource source = {left > 0 ? rows + row * row_stride + code : rows,
-                                static_cast<int>(code < kMany ? code : kMany),
-                                static_cast<int>(left < kMany ? left : kMany)};
-    copy_piece<kLoads>(to[slice] + piece_offset(row, piece), source);
+    for (int i = 0; i < kPasses; ++i) {
+      const bool row_exists = (kRowsOfPass < kRows ? i * kRowsOfPass : 0) < rows_left_;
+      const int code = kRowsOfPass < kRows ? 0 : i * kSlicesOfPass * kChunkCodes;
+      PieceSource source = {from_ + codes_before + i * pass_stride, 0,
+                            row_exists ? left - code : 0};
+      if constexpr (kLoads == CodeLoads::any) {
+        source.before = static_cast<int>(less(codes_before + first_code() + code, kPiece));
+      }
+      copy_piece<kLoads>(first + i * Shape::kThreads * kPiece, source);
+    }
   }
-}
+
+ private:
+  static constexpr int kRoundCodes = Shape::kSlices * kChunkCodes;
+  static constexpr int kPasses = kRows * Shape::kSlices * kPieces / Shape::kThreads;
+  static constexpr int kRowsOfPass = Shape::kThreads / kPieces;
+  static constexpr int kSlicesOfPass = kRowsOfPass / kRows;
+  static_assert(kPasses * Shape::kThreads == kRows * Shape::kSlices * kPieces);
+  static_assert(kRowsOfPass % kRows == 0 || (Shape::kSlices == 1 && kRows % kRowsOfPass == 0));
+  static_assert(kRowsOfPass % 8 == 0, "a piece lies at the same place in the rows of every pass");
+
+  static __device__ int thread() {
+    return static_cast<int>(threadIdx.x);
+  }
+  static __device__ int piece() {
+    return thread() % kPieces;
+  }
+  static __device__ int row() {
+    return thread() / kPieces % kRows;
+  }
+  static __device__ int slice() {
+    return thread() / kPieces / kRows;
+  }
+  static __device__ int first_code() {
+    return slice() * kChunkCodes + piece() * kPiece;
+  }
+  static __device__ int64_t less(int64_t a, int64_t b) {
+    return a < b ? a : b;
+  }
+
+  const std::byte* from_;
+  int rows_left_;
+};
 
 __device__ __forceinline__ float load_bias(const GeneralCall& call, int64_t column) {
   switch (call.bias_dtype) {
@@ -146,13 +185,13 @@ __global__ void __launch_bounds__(Shape::kThreads, Shape::kResident)
         call.a.data + tile.batch * call.a.batch_stride + tile.first_row * call.a.row_stride;
     const std::byte* const b =
         call.b.data + tile.expert * call.b.batch_stride + tile.first_column * call.b.row_stride;
+    const CodeCopy<Shape, kLoads, Shape::kRows> copy_a(a, call.a.row_stride, tile.rows);
+    const CodeCopy<Shape, kLoads, Shape::kColumns> copy_b(b, call.b.row_stride, tile.columns);
     const auto copy = [&](int32_t round) {
       if (round < rounds) {
         auto& stage = memory.stages[round % kStages];
-        copy_codes<Shape, kLoads, Shape::kRows>(stage.a, a, call.a.row_stride, tile.rows,
-                                                int64_t{round} * kRoundCodes, call.k);
-        copy_codes<Shape, kLoads, Shape::kColumns>(stage.b, b, call.b.row_stride, tile.columns,
-                                                   int64_t{round} * kRoundCodes, call.k);
+        copy_a(stage.a, call.a.row_stride, int64_t{round} * kRoundCodes, call.k);
+        copy_b(stage.b, call.b.row_stride, int64_t{round} * kRoundCodes, call.k);
       }
       commit_pieces();  // an empty group too: the pending ones are counted
     };

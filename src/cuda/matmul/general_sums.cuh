@@ -63,8 +63,10 @@ __device__ __forceinline__ Part<Shape> multiply_chunk(
   const uint32_t a = shared_address(stage.a[place.slice] + (place.row + row_a) * kChunkCodes);
   const uint32_t b = shared_address(stage.b[place.slice] + (place.column + row_b) * kChunkCodes);
 
+  // All steps at once of the largest parts do not fit the registers.
+  constexpr int kStepsAtOnce = kHigh * kWide > 8 ? 2 : kPieces / 2;
   Part<Shape> part;
-#pragma unroll
+#pragma unroll kStepsAtOnce
   for (int step = 0; step < kPieces; step += 2) {
     uint32_t codes_a[kHigh][kMatricesA];
     uint32_t codes_b[kWide / 2][4];

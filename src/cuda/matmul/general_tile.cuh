@@ -54,8 +54,8 @@ struct TileMemory {
 
 // A tile of out: rows of one expert.
 struct OutTile {
-  int64_t expert;     // whose weights
-  int64_t batch;      // of a and out
+  int32_t expert;     // whose weights
+  int32_t batch;      // of a and out
   int64_t first_row;  // in the batch
   int64_t first_column;
   int32_t rows;  // that exist
@@ -67,10 +67,7 @@ template <class Shape>
 class TileWalk {
  public:
   __device__ explicit TileWalk(const GeneralCall& call)
-      : call_(call),
-        experts_(call.experts),
-        columns_((call.n + Shape::kColumns - 1) / Shape::kColumns),
-        number_(block_index<int64_t>()) {}
+      : call_(call), experts_(call.experts), number_(block_index<int64_t>()) {}
 
   // Whole warps call together. False: there are no more.
   __device__ bool next(OutTile* tile) {
@@ -88,11 +85,13 @@ class TileWalk {
   // is fetched from memory once for each tile of the other.
   static constexpr int64_t kBand = 8;
 
+  __device__ int64_t columns() const { return (call_.n + Shape::kColumns - 1) / Shape::kColumns; }
+
   __device__ bool dense(OutTile* tile) const {
     const int64_t row_tiles = (call_.m + Shape::kRows - 1) / Shape::kRows;
-    if (number_ >= row_tiles * columns_) return false;
-    const int64_t band = number_ / (kBand * columns_);
-    const int64_t in_band = number_ - band * kBand * columns_;
+    if (number_ >= row_tiles * columns()) return false;
+    const int64_t band = number_ / (kBand * columns());
+    const int64_t in_band = number_ - band * kBand * columns();
     const int64_t band_left = row_tiles - band * kBand;
     const int64_t height = band_left < kBand ? band_left : kBand;
     const int64_t column = in_band / height;
@@ -106,20 +105,19 @@ class TileWalk {
   }
 
   __device__ bool grouped(OutTile* tile) {
-    const int64_t number = number_ / columns_;
+    const int64_t number = number_ / columns();
     const RowTile rows = experts_.find_tile(number);
     if (rows.rows == 0) return false;
-    tile->expert = rows.expert;
-    tile->batch = call_.grouping == product::Grouping::masked ? rows.expert : 0;
+    tile->expert = static_cast<int32_t>(rows.expert);
+    tile->batch = call_.grouping == product::Grouping::masked ? tile->expert : 0;
     tile->first_row = rows.first_row;
     tile->rows = rows.rows;
-    tile->first_column = (number_ - number * columns_) * Shape::kColumns;
+    tile->first_column = (number_ - number * columns()) * Shape::kColumns;
     return true;
   }
 
   const GeneralCall& call_;
   ExpertTiles<Shape::kRows> experts_;
-  int64_t columns_;  // tiles of columns
   int64_t number_;
 };
 
