@@ -86,7 +86,7 @@ TEST_F(MatmulGeneral, FormatsOfEveryKernel) {
 // The same row in batches of any size, so in tiles of every height and at every place in them.
 TEST_F(MatmulGeneral, ARowHasTheSameBitsInEveryTile) {
   for (bool is_block : {false, true}) {
-    MatmulCase c = general_case(2100, 832, 1200);
+    MatmulCase c = general_case(2700, 832, 1200);
     if (is_block) c = with_blocks(c);
     c.out = DType::f32;
     MatmulCall call(c, memory_.get());
@@ -97,7 +97,7 @@ TEST_F(MatmulGeneral, ARowHasTheSameBitsInEveryTile) {
     const int64_t groups = is_block ? (c.k + 127) / 128 : 1;
     std::vector<std::string> texts;
     for (int64_t first : {0, 1, 63, 130, 1300}) {
-      for (int64_t count : {1, 2, 8, 17, 64, 129, 800}) {
+      for (int64_t count : {1, 2, 8, 17, 64, 129, 1390}) {
         MatmulTensors part = all;
         const int64_t bytes = count * c.n * 4;
         void* out = memory_->allocate(bytes);

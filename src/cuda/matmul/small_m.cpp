@@ -74,8 +74,13 @@ Shape shape_of(const Problem& problem, int multiprocessors) {
   return shape;
 }
 
-std::string refusal_of_operand(const char* name, const Operand& operand) {
-  if (operand.alignment < 16 || operand.row_stride % 16 != 0 || operand.batch_stride % 16 != 0) {
+// `alignment` is that of every row, so that strides count for themselves where there are no rows to
+// show it.
+std::string refusal_of_operand(const char* name, const Operand& operand, int64_t rows,
+                               int64_t batches) {
+  const bool has_odd_rows = rows > 1 && operand.row_stride % 16 != 0;
+  const bool has_odd_batches = batches > 1 && operand.batch_stride % 16 != 0;
+  if (operand.alignment < 16 || has_odd_rows || has_odd_batches) {
     return fmt::format(
         "{}: rows at multiples of 16 bytes, got strides [{}, {}] and an alignment "
         "of {}",
@@ -89,6 +94,10 @@ std::string refusal_of_scale(const char* name, const Recipe& recipe) {
     return {};
   }
   return fmt::format("{}: f32 or ue8m0_f32 scales", name);
+}
+
+int64_t batches_of_a(const Problem& problem) {
+  return problem.grouping == Grouping::masked ? problem.experts : 1;
 }
 
 std::string refusal(const Problem& problem) {
@@ -132,17 +141,16 @@ class SmallMWay final : public Way {
     if (Status s = cuda::find_device(index, &facts); !s.ok()) return s;
     CUtensorMap weights;
     CUtensorMap tokens;
-    const bool is_masked = problem_.grouping == Grouping::masked;
     if (Status s = cuda::make_tensor_map({tensors.b.data, problem_.k, problem_.n, problem_.experts,
                                           problem_.b.row_stride, problem_.b.batch_stride},
                                          shape_.key.rows, &weights);
         !s.ok()) {
       return s;
     }
-    if (Status s = cuda::make_tensor_map(
-            {tensors.a.data, problem_.k, problem_.m, is_masked ? problem_.experts : 1,
-             problem_.a.row_stride, problem_.a.batch_stride},
-            shape_.key.tokens, &tokens);
+    if (Status s =
+            cuda::make_tensor_map({tensors.a.data, problem_.k, problem_.m, batches_of_a(problem_),
+                                   problem_.a.row_stride, problem_.a.batch_stride},
+                                  shape_.key.tokens, &tokens);
         !s.ok()) {
       return s;
     }
