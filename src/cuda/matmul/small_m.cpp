@@ -102,7 +102,8 @@ int64_t batches_of_a(const Problem& problem) {
 
 std::string refusal(const Problem& problem) {
   if (problem.k == 0) return "k: at least 1, got 0";
-  for (std::string why : {refusal_of_operand("a", problem.a), refusal_of_operand("b", problem.b),
+  for (std::string why : {refusal_of_operand("a", problem.a, problem.m, batches_of_a(problem)),
+                          refusal_of_operand("b", problem.b, problem.n, problem.experts),
                           refusal_of_scale("scale_a", problem.recipe_a),
                           refusal_of_scale("scale_b", problem.recipe_b)}) {
     if (!why.empty()) return why;
