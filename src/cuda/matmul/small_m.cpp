@@ -100,9 +100,12 @@ int64_t batches_of_a(const Problem& problem) {
   return problem.grouping == Grouping::masked ? problem.experts : 1;
 }
 
-std::string refusal(const Problem& problem) {
+std::string refusal(const Problem& problem, const MatmulOptions& options) {
+  // What is refused for one number of rows is refused for every other one.
+  const bool is_for_all_m = options.batch_invariance == BatchInvariance::on;
+  const int64_t rows = is_for_all_m ? std::max<int64_t>(problem.m, 2) : problem.m;
   if (problem.k == 0) return "k: at least 1, got 0";
-  for (std::string why : {refusal_of_operand("a", problem.a, problem.m, batches_of_a(problem)),
+  for (std::string why : {refusal_of_operand("a", problem.a, rows, batches_of_a(problem)),
                           refusal_of_operand("b", problem.b, problem.n, problem.experts),
                           refusal_of_scale("scale_a", problem.recipe_a),
                           refusal_of_scale("scale_b", problem.recipe_b)}) {
@@ -203,7 +206,7 @@ class SmallMWay final : public Way {
 
 }  // namespace
 
-Answer ask_small_m(const Problem& problem, const MatmulOptions& /*options*/) {
+Answer ask_small_m(const Problem& problem, const MatmulOptions& options) {
   if (problem.device.type != DeviceType::cuda) return Answer::refused("tensors: on a CUDA device");
   cuda::DeviceFacts facts;
   if (Status s = cuda::find_device(problem.device.index, &facts); !s.ok()) {
@@ -212,7 +215,8 @@ Answer ask_small_m(const Problem& problem, const MatmulOptions& /*options*/) {
   if (facts.code_version != 90) {
     return Answer::refused(fmt::format("architecture: sm_90, got sm_{}", facts.code_version));
   }
-  if (std::string why = refusal(problem); !why.empty()) return Answer::refused(std::move(why));
+  if (std::string why = refusal(problem, options); !why.empty())
+    return Answer::refused(std::move(why));
   const Shape shape = shape_of(problem, facts.multiprocessors);
   const int64_t row_tiles = row_tiles_of(problem, shape.key.tokens);
   if (row_tiles > kMostTiles || ceil_div(problem.n, shape.key.rows) > kMostTiles) {
