@@ -73,9 +73,8 @@ std::vector<LinearShape> layers_of(const Options& options) {
   std::vector<LinearShape> named = parse_matmul_shapes(options.shapes);
   if (layers.empty() && named.empty()) named.push_back({"", 4096, 4096});
   if (options.top_k > std::max<int64_t>(options.experts, 1)) {
-    throw Failure(ExitCode::usage,
-                  fmt::format("--top-k: expected at most --experts, {}, got {}", options.experts,
-                              options.top_k));
+    throw Failure(ExitCode::usage, fmt::format("--top-k: expected at most --experts, {}, got {}",
+                                               options.experts, options.top_k));
   }
   for (LinearShape& shape : named) {
     shape.experts = options.experts;
@@ -169,8 +168,8 @@ class HostSets {
     t.out.data = set.out.data();
     if (case_.rows == ExpertRows::masked) t.a = t.a.with_row_counts(routing_->counts.data());
     if (case_.rows == ExpertRows::sorted) {
-      t.expert_offsets = TensorView::contiguous(routing_->offsets.data(), DType::i32,
-                                                {case_.layer.experts + 1});
+      t.expert_offsets =
+          TensorView::contiguous(routing_->offsets.data(), DType::i32, {case_.layer.experts + 1});
     }
     return t;
   }
@@ -242,8 +241,7 @@ class CpuBench {
     PlannedCase planned = plan_case(c, bench_.backends, bench_.tuning, {});
     for (BackendRefusal& refusal : planned.refusals) refusals->push_back({c, std::move(refusal)});
     if (planned.plans.empty()) return;
-    const double bytes =
-        routing == nullptr ? c.bytes() : c.bytes(routing->touched, routing->rows);
+    const double bytes = routing == nullptr ? c.bytes() : c.bytes(routing->touched, routing->rows);
     const auto cache = static_cast<int64_t>(machine_.l3_mib * (1 << 20));
     const int64_t cold = 1 + 3 * cache / std::max<int64_t>(1, static_cast<int64_t>(bytes));
     HostSets sets(c, sample_, routing, std::min(cold, kMostSets));
@@ -270,6 +268,7 @@ class CpuBench {
       row.algorithm = one.algorithm;
       row.tuning = one.tuning;
       row.is_chosen = one.is_chosen;
+      row.is_tuned_choice = one.is_tuned_choice;
       row.seconds = median(times[i]);
       row.bytes = bytes;
       row.ceiling_rate = ceiling_rate_;
@@ -285,9 +284,9 @@ class CpuBench {
     const Buffer from(kCopyBytes);
     const Buffer to(kCopyBytes);
     ParallelCopy copy(bench_.threads);
-    const RoundTimes times = time_rounds(
-        {[&] { copy.copy(to.data(), from.data(), static_cast<size_t>(kCopyBytes)); }},
-        bench_.rounds);
+    const RoundTimes times =
+        time_rounds({[&] { copy.copy(to.data(), from.data(), static_cast<size_t>(kCopyBytes)); }},
+                    bench_.rounds);
     return 2.0 * static_cast<double>(kCopyBytes) / median(times[0]);
   }
 
@@ -307,8 +306,10 @@ void add_shape_options(CLI::App* command, Options* options) {
   constexpr int64_t kMost = int64_t{1} << 30;
   command->add_option("--model", options->model,
                       "config.json of a model, or its folder: its linear layers and experts");
-  command->add_option("--shapes", options->shapes, "n x k of weights: 6144x4096,... "
-                                                   "(default: 4096x4096)")
+  command
+      ->add_option("--shapes", options->shapes,
+                   "n x k of weights: 6144x4096,... "
+                   "(default: 4096x4096)")
       ->delimiter(',');
   command->add_option("--m", options->m, "rows of A, such as 1,8,4096")
       ->delimiter(',')
@@ -333,8 +334,9 @@ void add_choice_options(CLI::App* command, Options* options) {
       ->delimiter(',')
       ->check(CLI::IsMember({"precise", "fast"}))
       ->capture_default_str();
-  command->add_option("--backend", options->backends,
-                      "all, best (what a plan takes), or names such as small_m,cublaslt")
+  command
+      ->add_option("--backend", options->backends,
+                   "all, best (what a plan takes), or names such as small_m,cublaslt")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--tuning", options->tuning, "how the best is chosen")
@@ -343,10 +345,11 @@ void add_choice_options(CLI::App* command, Options* options) {
   command->add_option("--dependent-launch", options->dependent_launch, "Exec::dependent_launch")
       ->check(CLI::IsMember({"off", "on"}))
       ->capture_default_str();
-  command->add_option("--parts", options->parts,
-                      "dense; linear: quantize and matmul beside matmul alone; grouped: experts; "
-                      "calls: time of the calling thread (default: dense,grouped; of a model on a "
-                      "GPU all)")
+  command
+      ->add_option("--parts", options->parts,
+                   "dense; linear: quantize and matmul beside matmul alone; grouped: experts; "
+                   "calls: time of the calling thread (default: dense,grouped; of a model on a "
+                   "GPU all)")
       ->delimiter(',');
 }
 

@@ -173,8 +173,7 @@ double MatmulCase::bytes(int64_t touched, int64_t taken_rows) const {
 }
 
 double MatmulCase::operations() const {
-  return 2.0 * static_cast<double>(m) * static_cast<double>(layer.n) *
-         static_cast<double>(layer.k);
+  return 2.0 * static_cast<double>(m) * static_cast<double>(layer.n) * static_cast<double>(layer.k);
 }
 
 Routing route(const LinearShape& layer, int64_t tokens) {
@@ -257,7 +256,8 @@ PlannedCase plan_case(const MatmulCase& c, const std::vector<MatmulBackend>& bac
     }
     require(status);
     one.algorithm = algorithm_of(one.plan);
-    one.is_chosen = backend == MatmulBackend::best;
+    one.is_chosen = backend == MatmulBackend::best && how == Tuning::off;
+    one.is_tuned_choice = how == Tuning::measured;
     const auto same = [&](const PlannedMatmul& other) {
       return other.plan.backend() == one.plan.backend() && other.algorithm == one.algorithm;
     };
@@ -266,10 +266,12 @@ PlannedCase plan_case(const MatmulCase& c, const std::vector<MatmulBackend>& bac
       out.plans.push_back(std::move(one));
     } else {
       known->is_chosen = known->is_chosen || one.is_chosen;
+      known->is_tuned_choice = known->is_tuned_choice || one.is_tuned_choice;
     }
   };
   for (const MatmulBackend backend : backends) {
-    add(backend, backend == MatmulBackend::best ? tuning : Tuning::off);
+    add(backend, Tuning::off);
+    if (backend == MatmulBackend::best && tuning == Tuning::measured) add(backend, tuning);
   }
   return out;
 }

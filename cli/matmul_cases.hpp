@@ -15,7 +15,7 @@ namespace rowscale::cli {
 // them out anew: 1x128 column-major, 128x128 block_k4; those of experts lie row-major.
 enum class MatmulScales { token_channel, token_tensor, tensor_channel, tensor, block };
 
-const char* to_string(MatmulScales scales);              // "token-channel"
+const char* to_string(MatmulScales scales);                // "token-channel"
 MatmulScales parse_matmul_scales(const std::string& key);  // throws Failure(usage)
 std::string matmul_scales_keys();
 
@@ -72,7 +72,8 @@ struct PlannedMatmul {
   MatmulPlan plan;
   std::string algorithm;
   Tuning tuning = Tuning::off;
-  bool is_chosen = false;  // the table's choice, or that of tuning
+  bool is_chosen = false;        // the table's choice
+  bool is_tuned_choice = false;  // that of tuning, where it was asked for
 };
 
 struct BackendRefusal {
@@ -85,8 +86,9 @@ struct PlannedCase {
   std::vector<BackendRefusal> refusals;
 };
 
-// A plan for each of the backends that serves the case. `best` marks the plan that equals the
-// table's choice, or adds that of tuning.
+// A plan for each of the backends that serves the case. `best` marks the plan that is the table's
+// choice and, where `tuning` is measured, the one that tuning takes; both are added where no plan
+// equals them.
 PlannedCase plan_case(const MatmulCase& c, const std::vector<MatmulBackend>& backends,
                       Tuning tuning, Device device);
 

@@ -29,10 +29,9 @@ std::string size_of(const LinearShape& layer) {
 
 std::string title_of(const MatmulRow& row) {
   const MatmulCase& p = row.problem;
-  std::string text = fmt::format("{}{}{}, {}, {} accumulation -> {}", p.layer.layer,
-                                 p.layer.layer.empty() ? "" : ": ", size_of(p.layer),
-                                 to_string(p.scales), to_string(p.accumulation),
-                                 rowscale::to_string(p.out));
+  std::string text = fmt::format(
+      "{}{}{}, {}, {} accumulation -> {}", p.layer.layer, p.layer.layer.empty() ? "" : ": ",
+      size_of(p.layer), to_string(p.scales), to_string(p.accumulation), rowscale::to_string(p.out));
   if (row.part == MatmulPart::grouped) {
     text += fmt::format(", {} experts, {} a token", p.layer.experts, p.layer.top_k);
   }
@@ -78,7 +77,8 @@ std::vector<Column> columns_of(MatmulPart part) {
 
 Row cells_of(const MatmulRow& row) {
   const std::string backend =
-      std::string(rowscale::to_string(row.backend)) + (row.is_chosen ? " *" : "");
+      fmt::format("{}{}{}", rowscale::to_string(row.backend), row.is_chosen ? " *" : "",
+                  row.is_tuned_choice ? " +" : "");
   const MatmulCase& p = row.problem;
   Row cells;
   if (row.part == MatmulPart::calls) {
@@ -89,11 +89,23 @@ Row cells_of(const MatmulRow& row) {
     const std::string over = row.floor() > 0 ? ratio(row.seconds / row.floor()) : "-";
     const std::string rate = fmt::format("{:.1f}", teraflops(row));
     if (row.part == MatmulPart::grouped) {
-      cells = {std::to_string(p.tokens), to_string(p.rows), std::to_string(p.m),
-               std::to_string(row.touched), backend, microseconds(row.seconds), floor, over, rate};
+      cells = {std::to_string(p.tokens),
+               to_string(p.rows),
+               std::to_string(p.m),
+               std::to_string(row.touched),
+               backend,
+               microseconds(row.seconds),
+               floor,
+               over,
+               rate};
     } else {
-      cells = {std::to_string(p.m), backend, microseconds(row.seconds), ratio(row.over_reference),
-               floor, over, rate};
+      cells = {std::to_string(p.m),
+               backend,
+               microseconds(row.seconds),
+               ratio(row.over_reference),
+               floor,
+               over,
+               rate};
       if (row.part == MatmulPart::linear) cells.insert(cells.begin() + 1, row.call);
     }
   }
@@ -107,11 +119,9 @@ std::string refusals_text(const std::vector<MatmulRefusal>& refusals) {
   for (const MatmulRefusal& one : refusals) {
     const std::string reason =
         fmt::format("{}: {}", rowscale::to_string(one.refusal.backend), one.refusal.why);
-    const std::string which = fmt::format("m={}{}{}", one.problem.m,
-                                          one.problem.rows == ExpertRows::none ? "" : " ",
-                                          one.problem.rows == ExpertRows::none
-                                              ? ""
-                                              : to_string(one.problem.rows));
+    const std::string which =
+        fmt::format("m={}{}{}", one.problem.m, one.problem.rows == ExpertRows::none ? "" : " ",
+                    one.problem.rows == ExpertRows::none ? "" : to_string(one.problem.rows));
     const auto same = [&](const auto& text) { return text.first == reason; };
     const auto known = std::find_if(texts.begin(), texts.end(), same);
     if (known == texts.end()) {
@@ -166,7 +176,8 @@ void MatmulReport::print_heading(double ceiling_rate) const {
   fmt::print(
       "{}\n{}\nmatmul: microseconds of a call, medians of {} rounds, operands not in a cache, all "
       "backends in the same rounds\n\n"
-      "backend: * is what a plan takes. / cublaslt: time / cuBLASLt's own way with these scales.\n"
+      "backend: * is what a plan takes, + what it takes by measuring. / cublaslt: time / "
+      "cuBLASLt's own way with these scales.\n"
       "floor: A, B, their scales and D, each once, at the {:.0f} GB/s that the fastest copy or "
       "read of this run\n"
       "reaches; of experts, the weights of those that have rows. TFLOP/s: 2 m n k.\n",
@@ -192,13 +203,37 @@ std::string MatmulReport::csv() const {
     titles.push_back(title);
     machine.push_back(value);
   }
-  for (const char* title :
-       {"part",        "layer",     "n",         "k",         "m",
-        "experts",     "top_k",     "tokens",    "rows",      "touched_experts",
-        "scales",      "out",       "accumulation", "call",   "backend",
-        "algorithm",   "chosen",    "tuning",    "us",        "bytes",
-        "ceiling_gb_per_s", "floor_us", "time_over_floor", "reference_us", "time_over_reference",
-        "tflop_per_s", "work_launches", "sets",  "launches",  "rounds"}) {
+  for (const char* title : {"part",
+                            "layer",
+                            "n",
+                            "k",
+                            "m",
+                            "experts",
+                            "top_k",
+                            "tokens",
+                            "rows",
+                            "touched_experts",
+                            "scales",
+                            "out",
+                            "accumulation",
+                            "call",
+                            "backend",
+                            "algorithm",
+                            "chosen",
+                            "chosen_by_tuning",
+                            "tuning",
+                            "us",
+                            "bytes",
+                            "ceiling_gb_per_s",
+                            "floor_us",
+                            "time_over_floor",
+                            "reference_us",
+                            "time_over_reference",
+                            "tflop_per_s",
+                            "work_launches",
+                            "sets",
+                            "launches",
+                            "rounds"}) {
     titles.emplace_back(title);
   }
   std::string text = csv_line(titles);
@@ -207,37 +242,37 @@ std::string MatmulReport::csv() const {
     const MatmulCase& p = row.problem;
     const bool is_timed_on_device = row.part != MatmulPart::calls;
     std::vector<std::string> fields = machine;
-    for (std::string field :
-         {std::string(to_string(row.part)),
-          p.layer.layer,
-          std::to_string(p.layer.n),
-          std::to_string(p.layer.k),
-          std::to_string(p.m),
-          std::to_string(p.layer.experts),
-          std::to_string(p.layer.top_k),
-          std::to_string(p.tokens),
-          std::string(to_string(p.rows)),
-          std::to_string(row.touched),
-          std::string(to_string(p.scales)),
-          std::string(rowscale::to_string(p.out)),
-          std::string(to_string(p.accumulation)),
-          row.call,
-          std::string(rowscale::to_string(row.backend)),
-          row.algorithm,
-          std::string(row.is_chosen ? "yes" : "no"),
-          std::string(row.tuning == Tuning::measured ? "measured" : "off"),
-          number(row.seconds * 1e6),
-          fmt::format("{:.0f}", row.bytes),
-          number(row.ceiling_rate * 1e-9),
-          number(row.floor() * 1e6),
-          row.floor() > 0 ? number(row.seconds / row.floor()) : std::string(),
-          number(row.reference * 1e6),
-          number(row.over_reference),
-          is_timed_on_device ? number(teraflops(row)) : std::string(),
-          std::to_string(row.work_launches),
-          std::to_string(row.sets),
-          std::to_string(row.launches),
-          std::to_string(rounds_)}) {
+    for (std::string field : {std::string(to_string(row.part)),
+                              p.layer.layer,
+                              std::to_string(p.layer.n),
+                              std::to_string(p.layer.k),
+                              std::to_string(p.m),
+                              std::to_string(p.layer.experts),
+                              std::to_string(p.layer.top_k),
+                              std::to_string(p.tokens),
+                              std::string(to_string(p.rows)),
+                              std::to_string(row.touched),
+                              std::string(to_string(p.scales)),
+                              std::string(rowscale::to_string(p.out)),
+                              std::string(to_string(p.accumulation)),
+                              row.call,
+                              std::string(rowscale::to_string(row.backend)),
+                              row.algorithm,
+                              std::string(row.is_chosen ? "yes" : "no"),
+                              std::string(row.is_tuned_choice ? "yes" : "no"),
+                              std::string(row.tuning == Tuning::measured ? "measured" : "off"),
+                              number(row.seconds * 1e6),
+                              fmt::format("{:.0f}", row.bytes),
+                              number(row.ceiling_rate * 1e-9),
+                              number(row.floor() * 1e6),
+                              row.floor() > 0 ? number(row.seconds / row.floor()) : std::string(),
+                              number(row.reference * 1e6),
+                              number(row.over_reference),
+                              is_timed_on_device ? number(teraflops(row)) : std::string(),
+                              std::to_string(row.work_launches),
+                              std::to_string(row.sets),
+                              std::to_string(row.launches),
+                              std::to_string(rounds_)}) {
       fields.push_back(std::move(field));
     }
     text += csv_line(fields);
@@ -271,10 +306,10 @@ std::string MatmulReport::svg() const {
     points.push_back({m, row.bytes / row.seconds * 1e-9});
   }
   chart.text.title = "How close to the memory's speed is a product of few rows?";
-  chart.text.subtitle = {fmt::format("n x k {}, {} scales, {} out, weights cold. Higher is faster.",
-                                     size_of(of.layer), to_string(of.scales),
-                                     rowscale::to_string(of.out)),
-                         "GB/s: A, B, scales and D, each once."};
+  chart.text.subtitle = {
+      fmt::format("n x k {}, {} scales, {} out, weights cold. Higher is faster.", size_of(of.layer),
+                  to_string(of.scales), rowscale::to_string(of.out)),
+      "GB/s: A, B, scales and D, each once."};
   chart.text.x_axis = "m";
   chart.text.y_axis = "GB/s";
   chart.text.footer = fmt::format("{}; medians of {} rounds", machine_, rounds_);

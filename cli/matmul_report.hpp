@@ -22,10 +22,11 @@ struct MatmulRow {
   std::string algorithm;
   Tuning tuning = Tuning::off;
   bool is_chosen = false;
-  double seconds = 0;       // of the device; of the calling thread in `calls`
-  double bytes = 0;         // that have to move; of experts the touched weights, read once
-  double ceiling_rate = 0;  // bytes a second of the fastest copy or read in this run
-  double reference = 0;     // seconds of what over_reference compares with; 0: nothing
+  bool is_tuned_choice = false;
+  double seconds = 0;         // of the device; of the calling thread in `calls`
+  double bytes = 0;           // that have to move; of experts the touched weights, read once
+  double ceiling_rate = 0;    // bytes a second of the fastest copy or read in this run
+  double reference = 0;       // seconds of what over_reference compares with; 0: nothing
   double over_reference = 0;  // the median of the rounds: of cuBLASLt's own way (dense), of the
                               // product alone (linear)
   int64_t touched = 0;        // experts that have rows

@@ -137,7 +137,8 @@ void add_attention(const Json& config, int64_t hidden, LinearShapes* out) {
 // Whether some layers of a model with experts have none.
 bool has_dense_layers(const Json& config) {
   const auto only = config.find("mlp_only_layers");
-  return size_at(config, "first_k_dense_replace") > 0 || size_at(config, "decoder_sparse_step") > 1 ||
+  return size_at(config, "first_k_dense_replace") > 0 ||
+         size_at(config, "decoder_sparse_step") > 1 ||
          (only != config.end() && only->is_array() && !only->empty());
 }
 
@@ -156,7 +157,8 @@ void add_feed_forward(const Json& config, int64_t hidden, LinearShapes* out) {
   if (shared == 0) shared = times(size_at(config, "n_shared_experts"), width);
   out->add("shared gate_up", 2 * shared, hidden);
   out->add("shared down", hidden, shared);
-  const int64_t top_k = std::min(experts, std::max<int64_t>(1, size_at(config, "num_experts_per_tok")));
+  const int64_t top_k =
+      std::min(experts, std::max<int64_t>(1, size_at(config, "num_experts_per_tok")));
   out->add({"w13", 2 * width, hidden, experts, top_k});
   out->add({"w2", hidden, width, experts, top_k});
 }

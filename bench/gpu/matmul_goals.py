@@ -26,6 +26,7 @@ OVER_FLOOR = ((100e6, 1.25), (50e6, 1.45))  # of weights of at least so many byt
 FLOOR_M = 16  # and less
 BLOCK_SPEEDUP, BLOCK_SMALL, BLOCK_SERVED = 1.3, (8, 16), 1  # cuBLASLt refuses m = 1
 BLOCK_LARGE = 32  # and more
+MOST_UNTUNED = 64  # rows
 NOT_SLOWER = 1.02  # two runs of the same work differ by this
 EXPERTS, TOP_K, EXPERT_TOKENS, OVER_EXPERTS = 256, 8, 64, 1.4
 LINEAR_FACTOR, LINEAR_US, LINEAR_M = 1.15, 2.0, 64
@@ -42,7 +43,8 @@ class Line:
         self.n, self.k, self.m = int(fields["n"]), int(fields["k"]), int(fields["m"])
         self.experts, self.top_k, self.tokens = (int(fields[name]) for name in ("experts", "top_k", "tokens"))
         self.rows, self.touched = fields["rows"], int(fields["touched_experts"])
-        self.is_chosen, self.is_tuned = fields["chosen"] == "yes", fields["tuning"] == "measured"
+        self.is_chosen, self.is_tuned_choice = fields["chosen"] == "yes", fields["chosen_by_tuning"] == "yes"
+        self.is_tuned = fields["tuning"] == "measured"
         self.us, self.launches = float(fields["us"]), int(fields["work_launches"])
 
     @property
@@ -51,7 +53,7 @@ class Line:
 
     @property
     def case(self):
-        return self.n, self.k, self.m, self.accumulation, self.out
+        return self.n, self.k, self.m, self.rows, self.accumulation, self.out
 
     @property
     def ceiling(self):
@@ -72,7 +74,9 @@ def part(lines, name, scales=None):
 
 
 def chosen(lines):
-    return [line for line in lines if line.is_chosen]
+    """Of the table; of many rows those that tuning chose, where it was asked."""
+    tuned = {line.case for line in lines if line.is_tuned_choice and line.m > MOST_UNTUNED}
+    return [line for line in lines if (line.is_tuned_choice if line.case in tuned else line.is_chosen)]
 
 
 def over(lines, rivals):
@@ -93,7 +97,7 @@ def geometric(figures):
 def by_m(ratios):
     """{(m, accumulation): [(ratio, where)]} of the goals' shapes, where all six were measured; bf16 out."""
     found = {}
-    for (n, k, m, accumulation, out), figure in ratios.items():
+    for (n, k, m, _, accumulation, out), figure in ratios.items():
         if (n, k) in SHAPES and out == "bf16":
             found.setdefault((m, accumulation), {})[n, k] = figure
     return {key: list(shapes.values()) for key, shapes in sorted(found.items()) if len(shapes) == len(SHAPES)}

@@ -31,12 +31,12 @@ double ceiling_rate(int rounds, GraphTimer* timer) {
   std::vector<GpuContender> contenders;
   std::vector<double> bytes;
   for (const CopyVariant& variant : kCopyVariants) {
-    contenders.push_back({[&, variant](int /*set*/, cudaStream_t stream) {
-                            check(launch_copy(kTraffic, variant, in.data(), out.data(),
-                                              kCeilingElements, stream),
-                                  "launch_copy");
-                          },
-                          {1, kCeilingLaunches}});
+    contenders.push_back(
+        {[&, variant](int /*set*/, cudaStream_t stream) {
+           check(launch_copy(kTraffic, variant, in.data(), out.data(), kCeilingElements, stream),
+                 "launch_copy");
+         },
+         {1, kCeilingLaunches}});
     bytes.push_back(static_cast<double>(in.bytes() + out.bytes()));
   }
   contenders.push_back({[&](int /*set*/, cudaStream_t stream) {
@@ -114,8 +114,7 @@ class GpuBench {
     if (bench_.has(MatmulPart::calls)) {
       for (const MatmulCase& c : bench_.cases_of({})) {
         std::vector<MatmulRefusal> refusals;
-        const std::vector<MatmulRow> rows =
-            time_matmul_calls(bench_, gpu_, sample_, c, &refusals);
+        const std::vector<MatmulRow> rows = time_matmul_calls(bench_, gpu_, sample_, c, &refusals);
         report.add_and_print(rows, refusals);
       }
     }
@@ -153,7 +152,7 @@ class GpuBench {
     std::vector<MatmulRefusal> refusals;
     for (const int64_t m : bench_.m) {
       c.m = m;
-      const auto planned = plan({MatmulBackend::best}, c, &refusals);
+      const auto planned = plan({MatmulBackend::best}, Tuning::off, c, &refusals);
       if (planned.empty()) continue;
       const RunnableMatmul& one = planned.front();
       const MatmulSets sets(gpu_, c, sample_, nullptr, c.bytes());
@@ -170,8 +169,8 @@ class GpuBench {
                 one.run(sets.tensors(0), nullptr))) {
         continue;
       }
-      const auto times = timer_.time({{product, sets.repeated()}, {quantized, sets.repeated()}},
-                                     bench_.rounds);
+      const auto times =
+          timer_.time({{product, sets.repeated()}, {quantized, sets.repeated()}}, bench_.rounds);
       for (const size_t i : {size_t{0}, size_t{1}}) {
         MatmulRow row = row_of(MatmulPart::linear, c, one.planned(), sets.repeated());
         row.call = i == 0 ? "matmul" : "quantize + matmul";
@@ -189,7 +188,7 @@ class GpuBench {
   // Every backend on one case in the same rounds.
   void add(MatmulPart part, const MatmulCase& c, const Routing* routing,
            std::vector<MatmulRow>* rows, std::vector<MatmulRefusal>* refusals) {
-    std::list<RunnableMatmul> planned = plan(bench_.backends, c, refusals);
+    std::list<RunnableMatmul> planned = plan(bench_.backends, bench_.tuning, c, refusals);
     if (planned.empty()) return;
     const double bytes = routing == nullptr ? c.bytes() : c.bytes(routing->touched, routing->rows);
     const MatmulSets sets(gpu_, c, sample_, routing, bytes);
@@ -199,10 +198,9 @@ class GpuBench {
     });
     std::vector<GpuContender> contenders;
     for (const RunnableMatmul& one : planned) {
-      contenders.push_back({[&](int set, cudaStream_t stream) {
-                              require(one.run(sets.tensors(set), stream));
-                            },
-                            sets.repeated()});
+      contenders.push_back(
+          {[&](int set, cudaStream_t stream) { require(one.run(sets.tensors(set), stream)); },
+           sets.repeated()});
     }
     if (contenders.empty()) return;
     const auto times = timer_.time(contenders, bench_.rounds);
@@ -231,10 +229,9 @@ class GpuBench {
     }
   }
 
-  std::list<RunnableMatmul> plan(const std::vector<MatmulBackend>& backends, const MatmulCase& c,
-                                 std::vector<MatmulRefusal>* refusals) const {
-    PlannedCase planned =
-        plan_case(c, backends, bench_.tuning, {DeviceType::cuda, gpu_.index});
+  std::list<RunnableMatmul> plan(const std::vector<MatmulBackend>& backends, Tuning tuning,
+                                 const MatmulCase& c, std::vector<MatmulRefusal>* refusals) const {
+    PlannedCase planned = plan_case(c, backends, tuning, {DeviceType::cuda, gpu_.index});
     for (BackendRefusal& refusal : planned.refusals) refusals->push_back({c, std::move(refusal)});
     std::list<RunnableMatmul> out;  // stay where they are: the calls refer to them
     for (PlannedMatmul& one : planned.plans) {
@@ -252,6 +249,7 @@ class GpuBench {
     row.algorithm = made.algorithm;
     row.tuning = made.tuning;
     row.is_chosen = made.is_chosen;
+    row.is_tuned_choice = made.is_tuned_choice;
     row.ceiling_rate = ceiling_rate_;
     row.sets = repeated.sets;
     row.launches = repeated.launches;

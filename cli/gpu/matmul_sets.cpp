@@ -71,8 +71,8 @@ MatmulTensors MatmulSets::tensors(int set) const {
     t.a = t.a.with_row_counts(reinterpret_cast<const int32_t*>(rows_->data()));
   }
   if (case_.rows == ExpertRows::sorted) {
-    t.expert_offsets = TensorView::contiguous(rows_->data(), DType::i32,
-                                              {case_.layer.experts + 1}, shapes_.a.device);
+    t.expert_offsets = TensorView::contiguous(rows_->data(), DType::i32, {case_.layer.experts + 1},
+                                              shapes_.a.device);
   }
   return t;
 }

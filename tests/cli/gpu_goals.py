@@ -133,8 +133,8 @@ def line(shape=(4096, 4096), m=1, us=10.0, backend="small_m", chosen=False, **ot
     """Of a run's CSV: its ceiling is 4000 GB/s, and its floor the weights at that."""
     fields = {"part": "dense", "call": "matmul", "scales": "token-channel", "accumulation": "precise", "out": "bf16",
               "n": shape[0], "k": shape[1], "m": m, "experts": 0, "top_k": 0, "tokens": 0, "rows": "dense",
-              "touched_experts": 0, "backend": backend, "chosen": "yes" if chosen else "no", "tuning": "off", "us": us,
-              "work_launches": 0, "ceiling_gb_per_s": 4000, "floor_us": shape[0] * shape[1] / 4e6}
+              "touched_experts": 0, "backend": backend, "chosen": "yes" if chosen else "no", "chosen_by_tuning": "no",
+              "tuning": "off", "us": us, "work_launches": 0, "ceiling_gb_per_s": 4000, "floor_us": shape[0] * shape[1] / 4e6}
     return matmul_goals.Line({**fields, **others})
 
 
@@ -169,6 +169,12 @@ class MatmulGoals(unittest.TestCase):
                  line(m=64, us=10, backend="split", chosen=True), line(m=64, us=9.9, backend="cublaslt", tuning="measured")]
         found = by_goal(matmul_goals.outer_goals(lines))["token-channel: time / the faster of split and outer"]
         self.assertEqual((found.word, found.figure, found.where), ("MISS", 1.05, "4096x4096, m 1, small_m"))
+
+    def test_many_rows_are_tuned(self):
+        tuned = {"chosen_by_tuning": "yes", "tuning": "measured", "backend": "cublaslt"}
+        lines = [line(m=m, us=10, backend="cublaslt", chosen=True) for m in (64, 128)]
+        lines += [line(m=m, us=us, **tuned) for m, us in ((64, 20), (128, 8))]
+        self.assertEqual([(one.m, one.us) for one in matmul_goals.chosen(lines)], [(64, 10), (128, 8)])
 
     def test_blocks(self):
         block = {"scales": "block"}

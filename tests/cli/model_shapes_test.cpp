@@ -85,12 +85,11 @@ TEST(LinearShapes, OneKeyHeadForEachQueryHead) {  // Qwen2 0.5B's widths, Llama 
 }
 
 TEST(LinearShapes, AttentionWiderThanTheModel) {  // Qwen3 0.6B
-  EXPECT_EQ(linears(R"({"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16,
+  EXPECT_EQ(
+      linears(R"({"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16,
                         "num_key_value_heads": 8, "head_dim": 128})"),
-            (std::vector<Linear>{{"qkv", 4096, 1024},
-                                 {"o", 1024, 2048},
-                                 {"gate_up", 6144, 1024},
-                                 {"down", 1024, 3072}}));
+      (std::vector<Linear>{
+          {"qkv", 4096, 1024}, {"o", 1024, 2048}, {"gate_up", 6144, 1024}, {"down", 1024, 3072}}));
 }
 
 TEST(LinearShapes, ExpertsAlone) {  // Mixtral 8x7B: every layer has experts
@@ -120,15 +119,10 @@ TEST(LinearShapes, LatentAttentionAndSharedExperts) {  // DeepSeek V3
       "num_experts_per_tok": 8, "first_k_dense_replace": 3, "num_attention_heads": 128,
       "num_key_value_heads": 128, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
       "qk_rope_head_dim": 64, "v_head_dim": 128)";
-  const std::vector<Linear> rest = {{"kv_a", 576, 7168},
-                                    {"kv_b", 32768, 512},
-                                    {"o", 7168, 16384},
-                                    {"gate_up", 36864, 7168},
-                                    {"down", 7168, 18432},
-                                    {"shared gate_up", 4096, 7168},
-                                    {"shared down", 7168, 2048},
-                                    {"w13", 4096, 7168, 256, 8},
-                                    {"w2", 7168, 2048, 256, 8}};
+  const std::vector<Linear> rest = {
+      {"kv_a", 576, 7168},         {"kv_b", 32768, 512},        {"o", 7168, 16384},
+      {"gate_up", 36864, 7168},    {"down", 7168, 18432},       {"shared gate_up", 4096, 7168},
+      {"shared down", 7168, 2048}, {"w13", 4096, 7168, 256, 8}, {"w2", 7168, 2048, 256, 8}};
   std::vector<Linear> with = {{"q_a", 1536, 7168}, {"q_b", 24576, 1536}};
   with.insert(with.end(), rest.begin(), rest.end());
   EXPECT_EQ(linears("{" + config + R"(, "q_lora_rank": 1536})"), with);
