@@ -63,6 +63,11 @@ Recipe recipe_of_b(const MatmulCase& c) {
   return recipe;
 }
 
+int64_t scales_of_row(const MatmulCase& c) {
+  if (c.scales == MatmulScales::block) return (c.layer.k + 127) / 128;
+  return recipe_of_a(c).granularity == Granularity::per_token ? 1 : 0;
+}
+
 TensorView view(DType dtype, std::initializer_list<int64_t> shape, Device device) {
   return TensorView::contiguous(static_cast<void*>(nullptr), dtype, shape, device);
 }
@@ -165,7 +170,7 @@ double MatmulCase::bytes(int64_t touched, int64_t taken_rows) const {
   const auto weights = static_cast<double>(layer.n * layer.k);
   const auto copies = static_cast<double>(std::max<int64_t>(layer.experts, 1));
   const auto scales_b = static_cast<double>(scale_b().storage) * sizeof(float) / copies;
-  const int64_t groups = scales == MatmulScales::block ? (layer.k + 127) / 128 : 1;
+  const int64_t groups = scales_of_row(*this);
   const auto row = static_cast<double>(layer.k + layer.n * element_size(out)) +
                    static_cast<double>(groups) * sizeof(float);
   return static_cast<double>(touched) * (weights + scales_b) +
