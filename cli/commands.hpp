@@ -9,6 +9,7 @@ namespace rowscale::cli {
 void add_bench_quantize(CLI::App* bench);
 void add_bench_dequantize(CLI::App* bench);
 void add_bench_fused(CLI::App* bench);
+void add_bench_matmul(CLI::App* bench);
 void add_inspect(CLI::App* app);
 void add_quantize(CLI::App* app);
 void add_verify(CLI::App* app);

@@ -25,6 +25,7 @@ int run(int argc, char** argv) {
   add_bench_quantize(bench);
   add_bench_dequantize(bench);
   add_bench_fused(bench);
+  add_bench_matmul(bench);
   app.add_subcommand("list-kernels", "Print the CUDA kernels of this build")->callback([] {
     gpu::list_kernels();
   });

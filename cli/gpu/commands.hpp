@@ -2,6 +2,7 @@
 // without has none.cpp, which gives up with a message and the exit code `unsupported`.
 #pragma once
 
+#include "bench_matmul.hpp"
 #include "bench_source.hpp"
 #include "gpu/options.hpp"
 
@@ -10,6 +11,7 @@ namespace rowscale::cli::gpu {
 void bench_quantize(const Options& options);
 void bench_dequantize(const Options& options);
 void bench_fused(const BenchSource& source, const Options& options);
+void bench_matmul(const MatmulBench& bench);
 
 // Prints the kernels of this build. Needs no device.
 void list_kernels();

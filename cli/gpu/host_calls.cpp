@@ -16,8 +16,8 @@ namespace rowscale::cli::gpu {
 namespace {
 
 constexpr int kBatch = 200;  // fewer than a stream queues before a launch waits for the device
+}  // namespace
 
-// Seconds of one call, the median over the rounds of the mean over a batch.
 double time_calls(const std::function<void(cudaStream_t)>& call, const Stream& stream, int rounds) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;
@@ -30,8 +30,6 @@ double time_calls(const std::function<void(cudaStream_t)>& call, const Stream& s
   }
   return median(times);
 }
-
-}  // namespace
 
 void time_host_calls(const Options& options) {
   const std::vector<NamedRecipe> recipes = chosen_recipes(options);

@@ -10,9 +10,7 @@
 #include "failure.hpp"
 
 namespace rowscale::cli::gpu {
-namespace {
 
-// Some tenths of a second of copying, after which the clock is that of a GPU at work.
 void warm_up(const Gpu& gpu, GraphTimer* timer) {
   const TensorSet from(1, gpu.l2_bytes);
   const TensorSet to(1, gpu.l2_bytes);
@@ -24,8 +22,6 @@ void warm_up(const Gpu& gpu, GraphTimer* timer) {
                 {1, 200}}},
               50);
 }
-
-}  // namespace
 
 bool runs(const std::string& name, const Status& status) {
   if (status.code() == StatusCode::unsupported) {

@@ -31,6 +31,9 @@ struct Copies {
 // line on stderr; another failure ends.
 bool runs(const std::string& name, const Status& status);
 
+// Some tenths of a second of copying, after which the clock is that of a GPU at work.
+void warm_up(const Gpu& gpu, GraphTimer* timer);
+
 // The times of a shape's contenders; those of a recipe stand together, normal data first.
 std::vector<Row> time_beside_copies(const Copies& copies, const std::vector<Measured>& measured,
                                     int rounds, GraphTimer* timer);

@@ -25,6 +25,10 @@ void bench_fused(const BenchSource& /*source*/, const Options& /*options*/) {
   give_up("bench fused --device cuda");
 }
 
+void bench_matmul(const MatmulBench& /*bench*/) {
+  give_up("bench matmul --device cuda");
+}
+
 void list_kernels() {
   give_up("list-kernels");
 }

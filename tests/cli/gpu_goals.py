@@ -1,4 +1,4 @@
-"""bench/gpu/goals.py and fused_goals.py find the worst shape of each goal: measured values made by hand, verdicts known."""
+"""bench/gpu/goals.py, fused_goals.py and matmul_goals.py find the worst shape of each goal: measured values made by hand, verdicts known."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ sys.path.insert(0, os.path.join(ROOT, "bench", "gpu"))
 
 import fused_goals  # noqa: E402  (found by the path above)
 import goals  # noqa: E402
+import matmul_goals  # noqa: E402
 
 
 class Measured:
@@ -126,6 +127,89 @@ class FusedGoals(unittest.TestCase):
         sides = {goals.side_of(call, goals.NORMAL): (100, 1), goals.side_of(call, "1 % zeros"): (104, 1)}
         found = fused_goals.data_goals({4096: Measured(sides)})
         self.assertEqual([(v.goal, v.word) for v in found], [("1 % zeros: time / normal data", "MISS")])
+
+
+def line(shape=(4096, 4096), m=1, us=10.0, backend="small_m", chosen=False, **others):
+    """Of a run's CSV: its ceiling is 4000 GB/s, and its floor the weights at that."""
+    fields = {"part": "dense", "call": "matmul", "scales": "token-channel", "accumulation": "precise", "out": "bf16",
+              "n": shape[0], "k": shape[1], "m": m, "experts": 0, "top_k": 0, "tokens": 0, "rows": "dense",
+              "touched_experts": 0, "backend": backend, "chosen": "yes" if chosen else "no", "chosen_by_tuning": "no",
+              "tuning": "off", "us": us, "work_launches": 0, "ceiling_gb_per_s": 4000, "floor_us": shape[0] * shape[1] / 4e6}
+    return matmul_goals.Line({**fields, **others})
+
+
+class MatmulGoals(unittest.TestCase):
+    def pairs(self, ours, rival, m, **others):
+        """The chosen and cuBLASLt on all six shapes; the first two differ by a factor of two each way."""
+        factors = (2, 0.5, 1, 1, 1, 1)
+        return [one for shape, factor in zip(matmul_goals.SHAPES, factors)
+                for one in (line(shape, m, ours * factor, chosen=True, **others), line(shape, m, rival, "cublaslt", **others))]
+
+    def test_geometric_mean_over_six_shapes(self):
+        found = by_goal(matmul_goals.outer_goals(self.pairs(6, 10, 32) + self.pairs(6, 10, 8)))
+        wanted = {32: "PASS", 8: "MISS"}  # 0.6 of 0.72 and of 0.58
+        for m, word in wanted.items():
+            verdict = found[f"token-channel, precise: time / cuBLASLt's outer vectors, m = {m}"]
+            self.assertEqual((verdict.word, round(verdict.figure, 3)), (word, 0.6))
+            self.assertIn("worst 1.200, 6144x4096", verdict.where)
+
+    def test_no_mean_of_fewer_shapes(self):
+        found = by_goal(matmul_goals.outer_goals(self.pairs(6, 10, 32)[2:]))
+        self.assertFalse([goal for goal in found if "outer vectors" in goal])
+
+    def test_floors_by_the_size_of_the_weights(self):
+        large, middle, small = (28672, 4096), (4096, 14336), (4096, 4096)  # 117, 59 and 17 MB; floors 29.4, 14.7 us
+        lines = [line(large, 16, 36, chosen=True), line(middle, 1, 22, chosen=True), line(small, 1, 99, chosen=True),
+                 line(large, 32, 99, chosen=True), line(large, 16, 99, "split")]
+        self.assertEqual([(v.word, round(v.figure, 3)) for v in matmul_goals.outer_goals(lines) if "floor" in v.goal],
+                         [("PASS", 1.226), ("MISS", 1.499)])
+
+    def test_slower_than_split(self):
+        lines = [line(us=10.5, chosen=True), line(us=10, backend="split"), line(us=20, backend="cublaslt"),
+                 line(m=64, us=10, backend="split", chosen=True), line(m=64, us=9.9, backend="cublaslt", tuning="measured")]
+        found = by_goal(matmul_goals.outer_goals(lines))["token-channel: time / the faster of split and outer"]
+        self.assertEqual((found.word, found.figure, found.where), ("MISS", 1.05, "4096x4096, m 1, small_m"))
+
+    def test_many_rows_are_tuned(self):
+        tuned = {"chosen_by_tuning": "yes", "tuning": "measured", "backend": "cublaslt"}
+        lines = [line(m=m, us=10, backend="cublaslt", chosen=True) for m in (64, 128)]
+        lines += [line(m=m, us=us, **tuned) for m, us in ((64, 20), (128, 8))]
+        self.assertEqual([(one.m, one.us) for one in matmul_goals.chosen(lines)], [(64, 10), (128, 8)])
+
+    def test_blocks(self):
+        block = {"scales": "block"}
+        lines = [*self.pairs(10, 14, 8, **block), *self.pairs(10, 12, 16, **block),
+                 line(m=64, us=10, chosen=True, **block), line(m=64, us=9, backend="cublaslt", **block),
+                 *(line(shape, 1, chosen=True, **block) for shape in matmul_goals.SHAPES[1:])]
+        found = by_goal(matmul_goals.block_goals(lines))
+        self.assertEqual({goal: (v.word, round(v.figure, 3)) for goal, v in found.items()}, {
+            "block, precise: cuBLASLt's time / ours, m = 8": ("PASS", 1.4),
+            "block, precise: cuBLASLt's time / ours, m = 16": ("MISS", 1.2),
+            "block: n x k served at m = 1": ("MISS", 5),
+            "block: time / cuBLASLt's, m >= 32": ("MISS", 1.111)})
+
+    def test_experts(self):
+        expert = {"part": "grouped", "experts": 256, "top_k": 8, "tokens": 64, "touched_experts": 200, "rows": "sorted",
+                  "chosen": True}
+        # 200 experts of 4096 x 7168 at 4000 GB/s: 1468 us; of 7168 x 2048: 734.
+        lines = [line((4096, 7168), 512, 1900, **expert), line((7168, 2048), 512, 1101, **expert),
+                 line((4096, 7168), 512, 9999, **{**expert, "tokens": 4096})]
+        self.assertEqual([(v.word, round(v.figure, 3), v.where) for v in matmul_goals.expert_goals(lines)],
+                         [("MISS", 1.5, "7168x2048, sorted")])
+
+    def test_a_linear_layer(self):
+        both = {"part": "linear", "chosen": True}
+        lines = [line(m=1, us=8, **both), line(m=1, us=11, call="quantize + matmul", **both),  # 9 of 8
+                 line(m=64, us=10, **both), line(m=64, us=14, call="quantize + matmul", **both),  # 12 of 10
+                 line(m=128, us=10, **both), line(m=128, us=99, call="quantize + matmul", **both)]
+        self.assertEqual([(v.word, v.figure, v.where) for v in matmul_goals.linear_goals(lines)],
+                         [("MISS", 1.2, "4096x4096, m 64, small_m")])
+
+    def test_calls(self):
+        calls = {"part": "calls", "call": "plan.run"}
+        lines = [line(us=4.9, work_launches=1, **calls), line(us=7.6, backend="split", work_launches=2, **calls),
+                 line(us=99, work_launches=1, **{**calls, "call": "matmul()"})]
+        self.assertEqual([(v.word, round(v.figure, 3)) for v in matmul_goals.call_goals(lines)], [("MISS", 5.1)])
 
 
 if __name__ == "__main__":

@@ -6,10 +6,14 @@ import sys
 
 DEVICE_COMMANDS = (["bench", "quantize", "--device", "cuda"], ["bench", "dequantize", "--device", "cuda"],
                    ["bench", "quantize", "--device", "cuda", "--calls"], ["bench", "fused", "--device", "cuda"],
+                   ["bench", "matmul", "--device", "cuda"],
                    ["quantize", "no-model", "no-output", "--scheme", "fp8-dynamic", "--device", "cuda"])
 USAGE_COMMANDS = (["bench", "quantize", "--tokens", "4"], ["bench", "quantize", "--hidden", "64,128"],
                   ["bench", "quantize", "--device", "cuda", "--threads", "2"], ["bench", "quantize", "--device", "tpu"],
-                  ["bench", "fused", "--source", "softmax"], ["bench", "fused", "--tokens", "4"])
+                  ["bench", "fused", "--source", "softmax"], ["bench", "fused", "--tokens", "4"],
+                  ["bench", "matmul", "--shapes", "4096"], ["bench", "matmul", "--scales", "row"],
+                  ["bench", "matmul", "--parts", "calls"], ["bench", "matmul", "--top-k", "2"],
+                  ["bench", "matmul", "--backend", "cutlass"])
 
 
 def run(command, *arguments):
