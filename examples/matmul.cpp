@@ -54,7 +54,7 @@ rowscale::Status linear(const std::vector<uint8_t>& x, const std::vector<float>&
   tensors.out = TensorView::contiguous(out->data(), DType::f32, {tokens, n});
 
   rowscale::MatmulPlan plan;  // made once for a shape, run as often as you like
-  const rowscale::Status status = rowscale::MatmulPlan::make(tensors, {}, &plan);
+  rowscale::Status status = rowscale::MatmulPlan::make(tensors, {}, &plan);
   if (!status.ok()) return status;
   *chosen = to_string(plan);
   return plan.run(tensors);
