@@ -125,9 +125,13 @@ Status check_same_rows(Named tensor, Named reference, int64_t columns) {
   const bool same = row_rank(view) == row_rank(other) &&
                     std::equal(view.shape, view.shape + row_rank(view), other.shape);
   if (same && view.columns() == columns) return {};
-  return invalid(fmt::format("{}: expected rows {} of {} columns, as {}, got rows {} of {} columns",
-                             tensor.name, join(other.shape, row_rank(other)), columns,
-                             reference.name, join(view.shape, row_rank(view)), view.columns()));
+  // As many elements in another order of dimensions.
+  const bool is_another_view =
+      std::max(view.rank, other.rank) > 2 && view.rows() * view.columns() == other.rows() * columns;
+  return invalid(fmt::format(
+      "{}: expected rows {} of {} columns, as {}, got rows {} of {} columns{}", tensor.name,
+      join(other.shape, row_rank(other)), columns, reference.name, join(view.shape, row_rank(view)),
+      view.columns(), is_another_view ? "; as_rows() says which dimensions are rows" : ""));
 }
 
 Status check_codes(Named codes, Named reference, int64_t columns, const Recipe& recipe) {
@@ -146,18 +150,22 @@ Status check_scales(Named scales, const TensorView& codes, const Recipe& recipe,
     return fmt::format("{} {} strides {}", to_string(spec.dtype), join(spec.shape, spec.rank),
                        join(spec.strides, spec.rank));
   };
+  const auto mismatch = [&] {
+    return invalid(fmt::format("{}: expected {}, got {}; scale_spec() of the codes makes the view",
+                               name, expected(), to_string(view)));
+  };
   // A 0-dimensional tensor is one scale.
   const bool scalar = view.rank == 0 && recipe.granularity == Granularity::per_tensor;
   if (view.rank < 0 || view.rank > kMaxRank || view.dtype != spec.dtype ||
       (!scalar &&
        (view.rank != spec.rank || !std::equal(view.shape, view.shape + view.rank, spec.shape)))) {
-    return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
+    return mismatch();
   }
   if (spec.storage == 0) return {};
   for (int i = 0; i < view.rank; ++i) {
     // The stride of a dimension of size 1 is never used.
     if (view.shape[i] != 1 && view.strides[i] != spec.strides[i]) {
-      return invalid(fmt::format("{}: expected {}, got {}", name, expected(), to_string(view)));
+      return mismatch();
     }
   }
   if (view.data == nullptr && elements == Elements::used) {

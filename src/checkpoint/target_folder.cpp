@@ -188,6 +188,10 @@ void TargetFolder::refuse_foreign() const {
     refuse_usage("OUT: {} is not empty, and rowscale did not write it", out_);
   }
   if (existing_ == Existing::refuse) {
+    if (unfinished_ == Unfinished::resume && !has_journal(beside_)) {
+      refuse_usage("OUT: {} is complete, --resume has nothing left to do: --force makes it anew",
+                   out_);
+    }
     refuse_usage("OUT: {} is there: --force replaces it", out_);
   }
   const std::set<std::string> known = recorded_files(record.string());

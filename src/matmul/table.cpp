@@ -31,6 +31,7 @@ struct Rule {
   Rows rows;
   Scaling scaling;
   int64_t most_m;
+  double least_k_over_n;
   MatmulBackend order[kBackends];  // best: the end
 };
 
@@ -40,19 +41,63 @@ constexpr auto kOn = BatchInvariance::on;
 constexpr auto kVector = Scaling::vector;
 constexpr auto kBlocks = Scaling::block;
 constexpr auto kGpu = DeviceType::cuda;
+constexpr double kAnyDepth = 0.0;
 
 // Where batches must not matter the order is one for all m, and none is asked whose refusals or
 // sums depend on m.
 constexpr Rule kRules[] = {
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kVector, kAnyM, {small_m, general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kBlocks, kAnyM, {small_m, general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kVector, kAnyM, {small_m, general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kBlocks, kAnyM, {small_m, general}},
-    {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kVector, kAnyM, {small_m, general}},
-    {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kBlocks, kAnyM, {small_m, general}},
-    {kGpu, 90, 90, kOff, Rows::dense, kVector, 64, {small_m, split, cublaslt, general, dequantize}},
-    {kGpu, 90, 90, kOff, Rows::dense, kBlocks, 64, {small_m, cublaslt, general, dequantize}},
-    {kGpu, 90, 90, kOff, Rows::dense, kBlocks, kAnyM, {cublaslt, small_m, general, dequantize}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kVector, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kBlocks, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kVector, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kBlocks, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kVector, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kBlocks, kAnyM, kAnyDepth, {small_m, general}},
+    {kGpu,
+     90,
+     90,
+     kOff,
+     Rows::dense,
+     kVector,
+     64,
+     kAnyDepth,
+     {small_m, split, cublaslt, general, dequantize}},
+    // Outer vectors cost cuBLASLt most where sums are long.
+    {kGpu,
+     90,
+     90,
+     kOff,
+     Rows::dense,
+     kVector,
+     128,
+     0.6,
+     {split, cublaslt, small_m, general, dequantize}},
+    {kGpu,
+     90,
+     90,
+     kOff,
+     Rows::dense,
+     kVector,
+     256,
+     1.5,
+     {split, cublaslt, small_m, general, dequantize}},
+    {kGpu,
+     90,
+     90,
+     kOff,
+     Rows::dense,
+     kBlocks,
+     64,
+     kAnyDepth,
+     {small_m, cublaslt, general, dequantize}},
+    {kGpu,
+     90,
+     90,
+     kOff,
+     Rows::dense,
+     kBlocks,
+     kAnyM,
+     kAnyDepth,
+     {cublaslt, small_m, general, dequantize}},
     {kGpu,
      0,
      kAnyArchitecture,
@@ -60,6 +105,7 @@ constexpr Rule kRules[] = {
      Rows::dense,
      kVector,
      64,
+     kAnyDepth,
      {split, cublaslt, general, dequantize}},
     {kGpu,
      0,
@@ -68,8 +114,17 @@ constexpr Rule kRules[] = {
      Rows::dense,
      kVector,
      kAnyM,
+     kAnyDepth,
      {cublaslt, split, dequantize, general}},
-    {kGpu, 0, kAnyArchitecture, kOff, Rows::dense, kBlocks, kAnyM, {cublaslt, general, dequantize}},
+    {kGpu,
+     0,
+     kAnyArchitecture,
+     kOff,
+     Rows::dense,
+     kBlocks,
+     kAnyM,
+     kAnyDepth,
+     {cublaslt, general, dequantize}},
 };
 
 bool matches(const Rule& rule, const Problem& problem, const MatmulOptions& options,
@@ -78,7 +133,8 @@ bool matches(const Rule& rule, const Problem& problem, const MatmulOptions& opti
   return rule.device == problem.device.type && rule.first_architecture <= architecture &&
          architecture <= rule.last_architecture &&
          rule.batch_invariance == options.batch_invariance && rule.rows == rows &&
-         rule.scaling == problem.scaling && problem.m <= rule.most_m;
+         rule.scaling == problem.scaling && problem.m <= rule.most_m &&
+         static_cast<double>(problem.k) >= rule.least_k_over_n * static_cast<double>(problem.n);
 }
 
 Candidate candidate(MatmulBackend backend) {

@@ -338,7 +338,8 @@ TEST_F(MlaRefusals, WhatKvNeeds) {
   expect_refused("outputs.kv: expected kv or kv_codes, got neither");
   outputs_.kv_codes = view_of(kv_codes_.data(), DType::e4m3, {2, 16});
   expect_refused(
-      "outputs.kv_scales: expected f32 [2, 1] strides [1, 1], got f32 [] strides [] on cpu");
+      "outputs.kv_scales: expected f32 [2, 1] strides [1, 1], got f32 [] strides [] on cpu; "
+      "scale_spec() of the codes makes the view");
 }
 
 TEST_F(MlaRefusals, Recipes) {

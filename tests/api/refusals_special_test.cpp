@@ -95,6 +95,29 @@ TEST(AsRows, Misuse) {
                  {"x: expected a stride of 1 in the last dimension"});
 }
 
+// What the words lead to: the view of attention's output, the scales of the codes.
+TEST(Quantize, MessagesNameTheWayToTheRightView) {
+  std::vector<float> x(3 * 4 * 8);
+  std::vector<uint8_t> codes(x.size());
+  std::vector<float> scales(12);
+  const TensorView heads = view_of(x.data(), DType::f32, {3, 4, 8});
+  const TensorView rows = view_of(codes.data(), DType::e4m3, {4, 24});
+  const TensorView scale_view = view_of(scales.data(), DType::f32, {4, 1});
+  EXPECT_EQ(quantize(heads, per_token(), rows, scale_view).message(),
+            "codes: expected rows [3, 4] of 8 columns, as x, got rows [4] of 24 columns; as_rows() "
+            "says which dimensions are rows");
+  EXPECT_TRUE(quantize(heads.as_rows({1}, {0, 2}), per_token(), rows, scale_view).ok());
+  // Other elements, no hint.
+  EXPECT_EQ(quantize(heads, per_token(), view_of(codes.data(), DType::e4m3, {4, 23}), scale_view)
+                .message(),
+            "codes: expected rows [3, 4] of 8 columns, as x, got rows [4] of 23 columns");
+  EXPECT_EQ(quantize(heads.as_rows({1}, {0, 2}), per_token(), rows,
+                     view_of(scales.data(), DType::f32, {4}))
+                .message(),
+            "scales: expected f32 [4, 1] strides [1, 1], got f32 [4] strides [1] on cpu; "
+            "scale_spec() of the codes makes the view");
+}
+
 TEST(Quantize, TransposedInputIsRefused) {
   // [256, 6] transposed: shape [6, 256], strides [1, 6] (B37).
   std::vector<float> x(6 * 256);

@@ -170,6 +170,9 @@ class Kills(Case):
         done = self.run_to(0, self.shards, "--scheme", "fp8-dynamic", "--resume")
         self.assertEqual(done.stderr, said)
         self.assert_complete(self.shards, "fp8-dynamic")
+        done = self.run_to(2, self.shards, "--scheme", "fp8-dynamic", "--resume")
+        self.assertIn(f"{self.out} is complete, --resume has nothing left to do: --force makes it anew", done.stderr)
+        self.assert_complete(self.shards, "fp8-dynamic")
         shutil.rmtree(self.out)
         done = self.run_to(0, self.shards, "--scheme", "fp8-dynamic", "--resume", "--json")
         warnings = [x for x in map(json.loads, done.stdout.splitlines()) if x["event"] == "warning"]
