@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rowscale/exec.hpp"       // IWYU pragma: export
+#include "rowscale/linear.hpp"     // IWYU pragma: export
 #include "rowscale/matmul.hpp"     // IWYU pragma: export
 #include "rowscale/mla.hpp"        // IWYU pragma: export
 #include "rowscale/producers.hpp"  // IWYU pragma: export

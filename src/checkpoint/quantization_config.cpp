@@ -123,6 +123,7 @@ void read_fp8(const json& quantization, QuantizationConfig* out) {
     out->left_alone.push_back(name);
   }
   out->scale_format = text_of(quantization, "scale_fmt");
+  out->activation_scheme = text_of(quantization, "activation_scheme");
   const json* block = member(quantization, "weight_block_size");
   if (block == nullptr) {
     out->format = SourceFormat::fp8_per_tensor;

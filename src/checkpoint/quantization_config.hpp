@@ -49,6 +49,9 @@ struct QuantizationConfig {
   SourceFormat format = SourceFormat::plain;
   std::string method;  // "quant_method" as it stands there, or where the format was seen
 
+  // block_fp8 and fp8_per_tensor
+  std::string activation_scheme;  // "dynamic", "static", or empty
+
   // block_fp8
   int64_t block_rows = 0;
   int64_t block_columns = 0;

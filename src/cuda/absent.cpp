@@ -1,4 +1,5 @@
 // The CUDA operators of a build without CUDA.
+#include "cuda/copies.hpp"
 #include "cuda/devices.hpp"
 #include "cuda/operators.hpp"
 
@@ -51,6 +52,14 @@ Status checkpoint_quantize(const TensorView& /*x*/, const Recipe& /*recipe*/,
 
 Status checkpoint_absmax(const TensorView& /*x*/, const TensorView& /*amax*/,
                          const Exec& /*exec*/) {
+  return absent();
+}
+
+Status copy_rows(const linear::Rows& /*rows*/, int /*device*/, const Exec& /*exec*/) {
+  return absent();
+}
+
+Status zero_rows(const linear::Rows& /*rows*/, int /*device*/, const Exec& /*exec*/) {
   return absent();
 }
 
