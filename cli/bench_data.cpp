@@ -1,5 +1,7 @@
 #include "bench_data.hpp"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -7,6 +9,7 @@
 
 #include "failure.hpp"
 #include "float_bits.hpp"
+#include "machine.hpp"
 #include "random.hpp"
 
 namespace rowscale::cli {
@@ -112,6 +115,14 @@ void fill_as(const Buffer& buffer, DType dtype, Pattern pattern) {
 }  // namespace
 
 Buffer::Buffer(int64_t bytes) : bytes_(bytes) {
+  // Before the kernel ends the process, this one or another.
+  if (const int64_t available = available_memory(); bytes > available) {
+    throw Failure(
+        ExitCode::output,
+        fmt::format("{} MiB of memory are needed beside what is taken, {} are left: take a "
+                    "smaller tensor",
+                    bytes >> 20, available >> 20));
+  }
   const size_t whole_pages = (static_cast<size_t>(bytes) + kPage) / kPage * kPage;
   data_.reset(static_cast<std::byte*>(std::aligned_alloc(kPage, whole_pages)));
   if (data_ == nullptr) throw std::bad_alloc();

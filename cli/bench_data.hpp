@@ -13,7 +13,7 @@ namespace rowscale::cli {
 // Bytes at a page boundary, written once, so that no page fault is measured later.
 class Buffer {
  public:
-  explicit Buffer(int64_t bytes);
+  explicit Buffer(int64_t bytes);  // throws Failure(output) where there is not so much
   [[nodiscard]] std::byte* data() const { return data_.get(); }
   [[nodiscard]] int64_t bytes() const { return bytes_; }
 

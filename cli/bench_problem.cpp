@@ -1,9 +1,13 @@
 #include "bench_problem.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "failure.hpp"
+#include "gpu/commands.hpp"
+#include "output.hpp"
 
 namespace rowscale::cli {
 namespace {
@@ -21,12 +25,19 @@ std::vector<Target> chosen_targets(const std::string& name) {
                 "--target " + name + ": expected one that this machine has (" + have + ")");
 }
 
+void require_writable_outputs(const BenchOptions& options) {
+  for (const std::string& path : {options.csv, options.svg}) {
+    if (!path.empty()) require_writable(path);
+  }
+}
+
 constexpr const char* kOnlyCpu[] = {"--mib", "--threads", "--target", "--patterns"};
 
 template <class Value>
 Value only_one(const std::string& option, const std::vector<Value>& values) {
   if (values.size() == 1) return values.front();
-  throw Failure(ExitCode::usage, option + ": several values only with --device cuda");
+  throw Failure(ExitCode::usage, fmt::format("{}: expected one value with --device cpu, got {}",
+                                             option, values.size()));
 }
 
 DType chosen_dtype(const std::string& name) {
@@ -43,10 +54,15 @@ void add_bench_options(CLI::App* command, BenchOptions* options) {
   command->add_option("--device", options->device, "where to run")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--hidden", options->hidden, "elements in a row (default: 4096)")
+  command
+      ->add_option(
+          "--hidden", options->hidden,
+          "elements in a row (default: 4096); several, as 4096,7168, only with --device cuda")
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--dtype", options->dtypes, "of the floats")
+  command
+      ->add_option("--dtype", options->dtypes,
+                   "of the floats; several, as bf16,f16, only with --device cuda")
       ->delimiter(',')
       ->check(CLI::IsMember({"bf16", "f16", "f32"}))
       ->capture_default_str();
@@ -67,6 +83,7 @@ void add_bench_options(CLI::App* command, BenchOptions* options) {
 }
 
 gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options) {
+  gpu::require_kernels("bench " + command.get_name() + " --device cuda");
   for (const CLI::Option* option : command.get_options()) {
     if (option->count() == 0) continue;
     for (const char* name : kOnlyCpu) {
@@ -74,6 +91,7 @@ gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options) {
       throw Failure(ExitCode::usage, std::string(name) + ": only with --device cpu");
     }
   }
+  require_writable_outputs(options);
   gpu::Options out = options.gpu;
   out.hidden = options.hidden;
   out.dtypes.clear();
@@ -86,6 +104,7 @@ gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options) {
 
 Problem make_problem(const CLI::App& command, const BenchOptions& options, int64_t inputs) {
   gpu::refuse_options(command);
+  require_writable_outputs(options);
   Problem problem;
   problem.machine = this_machine();
   problem.dtype = chosen_dtype(only_one("--dtype", options.dtypes));

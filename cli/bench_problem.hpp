@@ -28,8 +28,9 @@ struct BenchOptions {
 
 void add_bench_options(CLI::App* command, BenchOptions* options);
 
-// The options of a run on a GPU, those that it shares with the CPU included. Throws Failure(usage)
-// where an option was given that only the CPU knows.
+// The options of a run on a GPU, those that it shares with the CPU included. Throws
+// Failure(unsupported) in a build without CUDA kernels, then Failure(usage) where an option was
+// given that only the CPU knows, then Failure(output) where a file cannot be written.
 gpu::Options gpu_options(const CLI::App& command, const BenchOptions& options);
 
 // A tensor of floats, [rows, hidden], and how to work on it.
@@ -48,7 +49,8 @@ struct Problem {
   [[nodiscard]] TensorView codes(const Buffer& buffer) const;
 };
 
-// Throws Failure(usage) where an option was given that only a GPU knows.
+// Throws Failure(usage) where an option was given that only a GPU knows, or several values where
+// there can be one; Failure(output) where a file cannot be written.
 // `hidden` of the options is multiplied by `inputs`: a gated activation reads two elements for one.
 Problem make_problem(const CLI::App& command, const BenchOptions& options, int64_t inputs = 1);
 

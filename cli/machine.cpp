@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <ctime>
 #include <fstream>
+#include <limits>
 
 namespace rowscale::cli {
 namespace {
@@ -29,6 +30,24 @@ int usable_processors() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+// The number behind the word `key` in a file of lines "key number"; -1 where there is none.
+int64_t number_in(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  std::string word;
+  while (file >> word) {
+    int64_t number = 0;
+    if (word == key && file >> number) return number;
+  }
+  return -1;
+}
+
+// Of a file with one number; -1 where there is none, as in "max".
+int64_t number_in(const char* path) {
+  std::ifstream file(path);
+  int64_t number = 0;
+  return file >> number ? number : -1;
+}
+
 }  // namespace
 
 Machine this_machine() {
@@ -41,6 +60,18 @@ std::string to_string(const Machine& machine) {
                                 machine.processors == 1 ? "" : "s");
   if (machine.l3_mib > 0) out += fmt::format(", L3 {:.0f} MiB", machine.l3_mib);
   return out;
+}
+
+int64_t available_memory() {
+  int64_t available = std::numeric_limits<int64_t>::max();
+  const int64_t of_machine = number_in("/proc/meminfo", "MemAvailable:");
+  if (of_machine >= 0) available = of_machine << 10;
+  const int64_t most = number_in("/sys/fs/cgroup/memory.max");
+  const int64_t taken = number_in("/sys/fs/cgroup/memory.current");
+  // Pages of files are given back first.
+  const int64_t of_files = std::max<int64_t>(number_in("/sys/fs/cgroup/memory.stat", "file"), 0);
+  if (most >= 0 && taken >= 0) available = std::min(available, most - taken + of_files);
+  return std::max<int64_t>(available, 0);
 }
 
 std::string utc_now() {

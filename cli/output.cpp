@@ -1,10 +1,12 @@
 #include "output.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 
 #include "failure.hpp"
@@ -78,6 +80,19 @@ void print(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
     throw Failure(ExitCode::output, "stdout cannot be written");
   }
+}
+
+void require_writable(const std::string& path) {
+  const auto fail = [&](int error) {
+    throw Failure(ExitCode::output, fmt::format("{}: cannot be written: {}", path,
+                                                std::generic_category().message(error)));
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) fail(EISDIR);
+  if (access(path.c_str(), W_OK) == 0) return;
+  if (errno != ENOENT) fail(errno);
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) fail(errno);
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -43,6 +43,10 @@ std::string grouped(long long number);
 // To stdout. Throws Failure(output).
 void print(std::string_view text);
 
+// Throws Failure(output) where write_file() would fail, as far as can be seen: for the begin of
+// long work. Changes nothing.
+void require_writable(const std::string& path);
+
 // Throws Failure(output). The file is either whole or reported.
 void write_file(const std::string& path, std::string_view text);
 

@@ -10,27 +10,20 @@ then everything is timed (cold_graphs.py: graphs, cold memory, both sides in eve
 goals comes last. About two minutes. Writes DIR/gpu-baselines.csv and DIR/gpu-goals.csv. Exit status 1: a goal was missed.
 """
 
-import argparse
-import gc
-import os
 import sys
-import time
-
-import torch
 
 import goals
 import same_bits
 import tables
 import triton_row
-from baselines import Baselines, scales_of_groups, scales_of_tokens
-from cold_graphs import Memory, Side, Timer
+from baselines import scales_of_groups, scales_of_tokens
+from cold_graphs import Memory, Side
 from goals import COPY, GROUP, LAYOUT_TOKENS, NORMAL, OP, PATTERNS, ROWS, TENSOR, TOKEN, TWO_PASS, side_of
 from inputs import empty_codes, normal, patterned
-from records import HEADER, machine, write_csv
-from rowscale_c import Library, Quantize
+from rowscale_c import Quantize
 from same_bits import GROUP_TEXT, TOKEN_TEXT
+from session import Session, read_arguments, status_of
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TENSOR_TEXT = "granularity=per_tensor"
 TEXTS = {GROUP: GROUP_TEXT, TOKEN: TOKEN_TEXT, TENSOR: TENSOR_TEXT}
 DATA_HIDDEN = 4096
@@ -146,60 +139,39 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", default=os.path.join(ROOT, "build/cuda/src/librowscale.so"))
-    parser.add_argument("--baselines", default=os.path.join(ROOT, "build/cuda/bench/gpu/librowscale_baselines.so"))
-    parser.add_argument("--out", required=True, help="folder of the CSV files")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--tokens", type=int, nargs="+", default=goals.TOKENS)
-    parser.add_argument("--hidden", type=int, nargs="+", default=goals.HIDDEN)
-    parser.add_argument("--only", nargs="+", choices=("bits", "shapes", "rotated", "layouts", "data"),
-                        default=("bits", "shapes", "rotated", "layouts", "data"))
-    arguments = parser.parse_args()
-
-    begin = time.monotonic()
-
-    def progress(section):
-        print(f"{section}: done at {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-
-    gc.disable()  # nothing may be freed while a graph is captured
-    torch.manual_seed(20240229)
-    library = Library(arguments.library)
-    timer = Timer(Baselines(arguments.baselines), arguments.rounds)
+    arguments = read_arguments(__doc__, goals.TOKENS, goals.HIDDEN, ("bits", "shapes", "rotated", "layouts", "data"))
+    session = Session(arguments)
+    library, timer = session.library, session.timer
     bench = Bench(library, timer.baselines, timer)
     shapes, rotated, layouts, data = {}, {}, {}, {}
-    if "bits" in arguments.only:
+    if session.wants("bits"):
         same_bits.check_all(library, timer.baselines, timer.stream)
-        progress("bits: those of op, row, two_pass and PyTorch")
-    if "shapes" in arguments.only:
+        session.progress("bits: those of op, row, two_pass and PyTorch")
+    if session.wants("shapes"):
         shapes = {(t, h): bench.shape(t, h) for h in arguments.hidden for t in arguments.tokens}
-        progress("shapes")
-    about = machine(library)  # now, because the clock should be that of a GPU at work
-    if "rotated" in arguments.only:
+        session.progress("shapes")
+    about = session.machine()
+    if session.wants("rotated"):
         rotated = {(t, h): bench.shape(t, h, Memory.ROTATED)
                    for h in arguments.hidden for t in goals.SMALL if t in arguments.tokens}
-        progress("rotated")
-    if "layouts" in arguments.only:
+        session.progress("rotated")
+    if session.wants("layouts"):
         layouts = {tokens: bench.layouts(tokens) for tokens in LAYOUT_TOKENS}
-        progress("layouts")
-    if "data" in arguments.only:
+        session.progress("layouts")
+    if session.wants("data"):
         data = {tokens: bench.data(tokens) for tokens in LAYOUT_TOKENS}
-        progress("data")
+        session.progress("data")
 
     ceilings = timer.baselines.ceilings
     verdicts = goals.verdicts(shapes, rotated, layouts, data, ceilings, timer.l2_bytes)
-    os.makedirs(arguments.out, exist_ok=True)
-    write_csv(os.path.join(arguments.out, "gpu-baselines.csv"), about, HEADER, bench.rows)
-    write_csv(os.path.join(arguments.out, "gpu-goals.csv"), about, ["goal", "figure", "sign", "bound", "where", "verdict"],
-              [[v.goal, f"{v.figure:.4f}", v.sign, v.bound, v.where, v.word] for v in verdicts])
-    print("; ".join(f"{title} {value}" for title, value in about.items()))
+    session.write(about, "gpu-baselines.csv", bench.rows, "gpu-goals.csv", verdicts)
     print("microseconds of a launch; op, row, two_pass and copy21 are our own rewrites")
     tables.print_shapes("cold memory, bf16", shapes, ceilings)
     tables.print_shapes("64 sets in turn: small tensors stay in the L2 cache", rotated, ceilings)
     tables.print_layouts(layouts)
     tables.print_data(data)
     tables.print_verdicts(verdicts)
-    return 0 if all(verdict.reached for verdict in verdicts) else 1
+    return status_of(verdicts)
 
 
 if __name__ == "__main__":

@@ -12,26 +12,21 @@ last. Writes DIR/gpu-fused.csv and DIR/gpu-fused-goals.csv. Exit status 1: a goa
 A residual is updated in place, so it grows from launch to launch: the time of no kernel depends on its data.
 """
 
-import argparse
 import gc
-import os
 import sys
-import time
 
 import torch
 
 import fused_goals as goals
 import tables
-from baselines import Baselines
-from cold_graphs import Memory, Side, Timer
+from cold_graphs import Memory, Side
 from fused_goals import OPERATORS, chain, fused
 from goals import GROUP, NORMAL, PATTERNS, TOKEN, side_of
 from inputs import empty_codes, normal, patterned
-from records import HEADER, machine, write_csv
-from rowscale_c import Chain, Library, ProduceAndQuantize, Producer
+from rowscale_c import Chain, ProduceAndQuantize, Producer
 from same_bits import GROUP_TEXT, TOKEN_TEXT, poisoned, same, special
+from session import Session, read_arguments, status_of
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TEXTS = {GROUP: GROUP_TEXT, TOKEN: TOKEN_TEXT, goals.GROUP_UE8M0: f"{GROUP_TEXT} encoding=ue8m0_packed",
          goals.TOKEN_UE8M0: f"{TOKEN_TEXT} encoding=ue8m0"}
 DATA_HIDDEN = 4096
@@ -190,58 +185,37 @@ def print_shapes(shapes, count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", default=os.path.join(ROOT, "build/cuda/src/librowscale.so"))
-    parser.add_argument("--baselines", default=os.path.join(ROOT, "build/cuda/bench/gpu/librowscale_baselines.so"))
-    parser.add_argument("--out", required=True, help="folder of the CSV files")
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--tokens", type=int, nargs="+", default=goals.TOKENS)
-    parser.add_argument("--hidden", type=int, nargs="+", default=sorted({*goals.WIDTHS, *goals.GATED_WIDTHS}))
-    parser.add_argument("--only", nargs="+", choices=("bits", "shapes", "rotated", "data"),
-                        default=("bits", "shapes", "rotated", "data"))
-    arguments = parser.parse_args()
-
-    begin = time.monotonic()
-
-    def progress(section):
-        print(f"{section}: done at {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
-
-    gc.disable()  # nothing may be freed while a graph is captured
-    torch.manual_seed(20240229)
-    library = Library(arguments.library)
-    timer = Timer(Baselines(arguments.baselines), arguments.rounds)
+    arguments = read_arguments(__doc__, goals.TOKENS, sorted({*goals.WIDTHS, *goals.GATED_WIDTHS}),
+                               ("bits", "shapes", "rotated", "data"))
+    session = Session(arguments)
+    library, timer = session.library, session.timer
     bench = Bench(library, timer.baselines, timer)
     shapes, rotated, data = {}, {}, {}
-    if "bits" in arguments.only:
+    if session.wants("bits"):
         check_bits(library, timer.stream)
-        progress("bits: those of the chain")
-    if "shapes" in arguments.only:
+        session.progress("bits: those of the chain")
+    if session.wants("shapes"):
         for hidden in arguments.hidden:
             for tokens in arguments.tokens:
                 shapes[tokens, hidden] = bench.shape(tokens, hidden)
                 gc.collect()
-        progress("shapes")
-    about = machine(library)  # now, because the clock should be that of a GPU at work
-    if "rotated" in arguments.only:
+        session.progress("shapes")
+    about = session.machine()
+    if session.wants("rotated"):
         rotated = {(tokens, hidden): bench.shape(tokens, hidden, Memory.ROTATED)
                    for hidden in arguments.hidden for tokens in arguments.tokens if tokens <= 128}
-        progress("rotated")
-    if "data" in arguments.only:
+        session.progress("rotated")
+    if session.wants("data"):
         data = {tokens: bench.data(tokens) for tokens in goals.LARGE}
-        progress("data")
+        session.progress("data")
 
     count = len(timer.baselines.ceilings)
     verdicts = goals.verdicts(shapes, rotated, data, count)
-    os.makedirs(arguments.out, exist_ok=True)
-    write_csv(os.path.join(arguments.out, "gpu-fused.csv"), about, HEADER, bench.rows)
-    write_csv(os.path.join(arguments.out, "gpu-fused-goals.csv"), about,
-              ["goal", "figure", "sign", "bound", "where", "verdict"],
-              [[v.goal, f"{v.figure:.4f}", v.sign, v.bound, v.where, v.word] for v in verdicts])
-    print("; ".join(f"{title} {value}" for title, value in about.items()))
+    session.write(about, "gpu-fused.csv", bench.rows, "gpu-fused-goals.csv", verdicts)
     print("microseconds of a launch; share: bytes a second over those of the fastest copy of the same traffic")
     print_shapes(shapes, count)
     tables.print_verdicts(verdicts)
-    return 0 if all(verdict.reached for verdict in verdicts) else 1
+    return status_of(verdicts)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "failure.hpp"
 #include "gpu/management_library.hpp"
 
 namespace rowscale::cli::gpu {
@@ -110,8 +111,14 @@ void Stream::synchronize() const {
 
 DeviceBuffer::DeviceBuffer(int64_t bytes) : bytes_(bytes) {
   void* data = nullptr;
-  check(cudaMalloc(&data, static_cast<size_t>(std::max<int64_t>(bytes, 1))),
-        fmt::format("{} bytes on the GPU", bytes));
+  const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
+  if (error == cudaErrorMemoryAllocation) {
+    throw Failure(ExitCode::output,
+                  fmt::format("{} MiB of the GPU's memory are needed beside what is taken, and are "
+                              "not left: take a smaller tensor",
+                              bytes >> 20));
+  }
+  check(error, fmt::format("{} bytes on the GPU", bytes));
   data_ = static_cast<std::byte*>(data);
 }
 

@@ -5,13 +5,16 @@
 namespace rowscale::cli::gpu {
 namespace {
 
-[[noreturn]] void give_up(const char* what) {
-  throw Failure(
-      ExitCode::unsupported,
-      std::string(what) + ": this build has no CUDA kernels (ROWSCALE_CUDA=ON with nvcc)");
+[[noreturn]] void give_up(const std::string& what) {
+  throw Failure(ExitCode::unsupported,
+                what + ": this build has no CUDA kernels (ROWSCALE_CUDA=ON with nvcc)");
 }
 
 }  // namespace
+
+void require_kernels(const std::string& what) {
+  give_up(what);
+}
 
 void bench_quantize(const Options& /*options*/) {
   give_up("bench quantize --device cuda");

@@ -2,8 +2,6 @@
 #include <algorithm>
 
 #include "cuda/call_parts.hpp"
-#include "cuda/context.hpp"
-#include "cuda/registry.hpp"
 #include "plan/mla.hpp"
 
 namespace rowscale::cuda {
@@ -32,13 +30,14 @@ bool rope_lies_in_chunks(const plan::Mla& mla) {
 }
 
 // Rows in registers: what most models have. Everything else by the kernel for any.
-bool fits_registers(const Problems& problems) {
-  const auto is_short = [](const plan::GpuProblem& p) {
+bool fits_registers(const Problems& problems, const plan::GpuPlan& q_plan) {
+  const auto is_short = [](const plan::GpuProblem& problem, const plan::GpuPlan& plan) {
     constexpr int64_t kMost =
         int64_t{plan::kMlaShape.threads} * plan::kMlaShape.chunks * plan::kChunk;
-    return plan::plan_gpu(p).split == plan::GpuSplit::norm && p.columns <= kMost;
+    return plan.split == plan::GpuSplit::norm && problem.columns <= kMost;
   };
-  return is_short(problems.q) && is_short(problems.kv) && problems.kv.sink == plan::GpuSink::rows;
+  return problems.kv.sink == plan::GpuSink::rows && is_short(problems.q, q_plan) &&
+         is_short(problems.kv, plan::plan_gpu(problems.kv));
 }
 
 MlaCall call_of(const plan::Mla& mla, const Problems& problems) {
@@ -75,11 +74,11 @@ Status mla_norm_quantize(const plan::Mla& mla, const Exec& exec) {
   key.split = plan::GpuSplit::norm_any;
   int64_t blocks = 2 * rows;
   int threads = plan::kNormAnyThreads;
-  if (is_vectors && fits_registers(problems)) {
-    const plan::GpuPlan plan = plan::plan_gpu(problems.q);
+  const plan::GpuPlan q_plan = plan::plan_gpu(problems.q);
+  if (is_vectors && fits_registers(problems, q_plan)) {
     key.split = plan::GpuSplit::norm;
-    key.scales = plan.scales;
-    key.unit = plan.unit;
+    key.scales = q_plan.scales;
+    key.unit = q_plan.unit;
     key.threads = plan::kMlaShape.threads;
     key.chunks = plan::kMlaShape.chunks;
     threads = plan::kMlaShape.threads;
@@ -88,16 +87,9 @@ Status mla_norm_quantize(const plan::Mla& mla, const Exec& exec) {
     blocks = std::min(blocks, resident);
   }
 
-  const Kernel* kernel = nullptr;
-  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
-  const int device_index = mla.x.device.index;
-  DeviceFacts facts;
-  if (Status s = find_device(device_index, &facts); !s.ok()) return s;
-  const ScopedDevice device(device_index);
-  if (!device.status().ok()) return device.status();
-  const cudaError_t error =
-      kernel->mla(call_of(mla, problems), launch_of(exec, facts, blocks, threads));
-  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+  return start_kernel(key, mla.x.device.index, [&](const Kernel& kernel, const DeviceFacts& facts) {
+    return kernel.mla(call_of(mla, problems), launch_of(exec, facts, blocks, threads));
+  });
 }
 
 }  // namespace rowscale::cuda

@@ -48,17 +48,11 @@ KernelKey key_of(const QuantizeCall& call, Operation operation, const plan::GpuP
 Status run(const QuantizeCall& call, Operation operation, const plan::GpuPlan& plan,
            const Exec& exec) {
   if (plan.blocks == 0) return {};
-  const int device_index = call.source.x.device.index;
-  DeviceFacts facts;
-  if (Status s = find_device(device_index, &facts); !s.ok()) return s;
-  const KernelKey key = key_of(call, operation, plan);
-  const Kernel* kernel = nullptr;
-  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
-  const ScopedDevice device(device_index);
-  if (!device.status().ok()) return device.status();
-  const cudaError_t error =
-      kernel->quantize(call, launch_of(exec, facts, plan.blocks, plan.threads));
-  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+  return start_kernel(key_of(call, operation, plan), call.source.x.device.index,
+                      [&](const Kernel& kernel, const DeviceFacts& facts) {
+                        return kernel.quantize(call,
+                                               launch_of(exec, facts, plan.blocks, plan.threads));
+                      });
 }
 
 // Of the tensors that a source's kernels read and write chunk by chunk.
@@ -272,17 +266,10 @@ Status dequantize(const TensorView& codes, const TensorView& scales, const Recip
                    : plan::GpuAccess::elements;
   if (key.access == plan::GpuAccess::runs) key.access = plan::GpuAccess::elements;
   key.chunks = plan::kGivenChunks;
-  const Kernel* kernel = nullptr;
-  if (Status s = find_kernel(key, &kernel); !s.ok()) return s;
-  DeviceFacts facts;
-  if (Status s = find_device(codes.device.index, &facts); !s.ok()) return s;
-  const ScopedDevice device(codes.device.index);
-  if (!device.status().ok()) return device.status();
-  const Launch launch =
-      launch_of(exec, facts, ceil_div(chunks, int64_t{plan::kGivenChunks} * plan::kGivenThreads),
-                plan::kGivenThreads);
-  const cudaError_t error = kernel->dequantize(call, launch);
-  return error == cudaSuccess ? Status() : status_of(error, to_string(key));
+  const int64_t blocks = ceil_div(chunks, int64_t{plan::kGivenChunks} * plan::kGivenThreads);
+  return start_kernel(key, codes.device.index, [&](const Kernel& kernel, const DeviceFacts& facts) {
+    return kernel.dequantize(call, launch_of(exec, facts, blocks, plan::kGivenThreads));
+  });
 }
 
 Status relayout_scales(const TensorView& codes, const TensorView& scales_in,

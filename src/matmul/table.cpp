@@ -41,13 +41,13 @@ constexpr auto kVector = Scaling::vector;
 constexpr auto kBlocks = Scaling::block;
 constexpr auto kGpu = DeviceType::cuda;
 
-// Where batches must not matter the order is one for all m, and none is asked whose refusals depend
-// on m.
+// Where batches must not matter the order is one for all m, and none is asked whose refusals or
+// sums depend on m.
 constexpr Rule kRules[] = {
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kVector, kAnyM, {general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kBlocks, kAnyM, {general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kVector, kAnyM, {general}},
-    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kBlocks, kAnyM, {general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kVector, kAnyM, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::dense, kBlocks, kAnyM, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kVector, kAnyM, {small_m, general}},
+    {kGpu, 0, kAnyArchitecture, kOn, Rows::experts, kBlocks, kAnyM, {small_m, general}},
     {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kVector, kAnyM, {small_m, general}},
     {kGpu, 0, kAnyArchitecture, kOff, Rows::experts, kBlocks, kAnyM, {small_m, general}},
     {kGpu, 90, 90, kOff, Rows::dense, kVector, 64, {small_m, split, cublaslt, general, dequantize}},

@@ -100,6 +100,12 @@ TEST_F(MatmulBackends, Experts) {
   record(static_cast<int>(cases.size()));
 }
 
+TEST_F(MatmulBackends, BugCases) {
+  const std::vector<MatmulCase> cases = bug_matmul_cases();
+  for (const MatmulCase& c : cases) ASSERT_NO_FATAL_FAILURE(run_all(c));
+  record(static_cast<int>(cases.size()));
+}
+
 TEST_F(MatmulBackends, NothingToSum) {
   int run = 0;
   for (bool has_bias : {false, true}) {

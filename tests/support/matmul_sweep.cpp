@@ -1,6 +1,7 @@
 #include "tests/support/matmul_sweep.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <tuple>
@@ -201,6 +202,80 @@ std::vector<MatmulCase> expert_matmul_cases() {
         c.seed = seed++;
         cases.push_back(c);
       }
+    }
+  }
+  return cases;
+}
+
+std::vector<MatmulCase> bug_matmul_cases() {
+  std::vector<MatmulCase> cases;
+  const auto add = [&](int64_t m, int64_t n, int64_t k, const MatmulRecipes& recipes) {
+    MatmulCase c;
+    c.m = m;
+    c.n = n;
+    c.k = k;
+    c.options.a = recipes.a;
+    c.options.b = recipes.b;
+    c.out = DType::f32;
+    c.data = MatmulData::tags;
+    cases.push_back(c);
+    return &cases.back();
+  };
+  const MatmulRecipes vectors{per_token(), per_channel()};
+  const MatmulRecipes blocks{per_group(128), per_block(128, 128)};
+  const MatmulRecipes tma{with(per_group(128), ScaleEncoding::f32, ScaleLayout::column_major_tma),
+                          per_block(128, 128)};
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{0, 24, 32},
+                                {5, 0, 32},
+                                {5, 24, 0},
+                                {0, 0, 0},  // B28
+                                {3, 129, 576},
+                                {3, 192, 129},
+                                {3, 64, 192},  // B36
+                                {257, 128, 128},
+                                {8352, 136, 128},  // B62
+                                {1088, 2048, 2048},
+                                {129, 264, 256},  // B65
+                                {1, 16, 1024},
+                                {64, 136, 144},
+                                {129, 136, 1152}}) {  // B67
+    add(m, n, k, vectors);
+    add(m, n, k, blocks)->bias = DType::f32;
+  }
+  for (int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 127, 129}) add(m, 130, 1100, tma);  // B34
+  for (int64_t gap : {0, 8}) add(5, 24, 32, vectors)->gap_out = gap;               // B68
+  for (DType out : kOutputs) {
+    for (DType bias : kOutputs) {  // B73
+      MatmulCase* c = add(17, 48, 160, vectors);
+      c->out = out;
+      c->bias = bias;
+      c->data = MatmulData::random;
+    }
+  }
+  for (const MatmulRecipes& recipes : {vectors, blocks}) {
+    for (const std::vector<int32_t>& offsets :
+         std::vector<std::vector<int32_t>>{{0, 0, 4, 4, 9},
+                                           {0, 9, 9, 9, 9},
+                                           {0, 0, 0, 0, 9},
+                                           {0, 0, 0, 0, 0},  // B74
+                                           {5, 5, 9, 9, 9},  // B75
+                                           {-1, 0, 5, 3, 4, -1},
+                                           {0, 2, 0x7FFFFFFF, 0x7FFFFFFF}}) {  // B80
+      add(9, 40, 160, recipes)->offsets = offsets;
+    }
+    add(385, 136, 256, recipes)->offsets = {0, 1, 128, 256, 385};  // B76
+    for (int32_t rows : {8, 16, 64}) add(rows, 24, 256, recipes)->counts = {0, 1, rows, 5};
+  }
+  for (int64_t experts :
+       {1, 63, 64, 127, 128, 129, 256, 384, 512, 1023, 1024, 1025, 4096}) {  // B79
+    for (int64_t rows : {0, 1, 17}) {
+      std::vector<int32_t> last(static_cast<size_t>(experts) + 1, 0);
+      last.back() = static_cast<int32_t>(rows);
+      add(rows, 3, 20, vectors)->offsets = last;
+      for (int64_t e = 0; e <= experts; ++e) {
+        last[static_cast<size_t>(e)] = static_cast<int32_t>(e * rows / experts);
+      }
+      add(rows, 3, 20, vectors)->offsets = last;
     }
   }
   return cases;

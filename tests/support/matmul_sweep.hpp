@@ -31,4 +31,8 @@ std::vector<MatmulRecipes> all_matmul_recipes();
 // offsets out of range and out of order.
 std::vector<MatmulCase> expert_matmul_cases();
 
+// Inputs of public bug reports (docs/bug-cases.md) that are shapes: B28, B34, B36, B62, B65, B67,
+// B68, B73, B74, B75, B76, B79, B80.
+std::vector<MatmulCase> bug_matmul_cases();
+
 }  // namespace rowscale::test

@@ -23,6 +23,10 @@ Answer ask_small_m(const Problem& /*problem*/, const MatmulOptions& /*options*/)
   return absent();
 }
 
+Answer ask_general(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
+  return absent();
+}
+
 Answer ask_dequantize(const Problem& /*problem*/, const MatmulOptions& /*options*/) {
   return absent();
 }

@@ -2,7 +2,6 @@
 // reads them, a launch before it that lays them out in the workspace.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -134,12 +133,12 @@ struct Scales {
 
 class CublasLtWay final : public Way {
  public:
-  CublasLtWay(const Problem& problem, cuda::LtProduct product, Scales a, Scales b,
-              cuda::WorkspaceParts parts)
+  CublasLtWay(const Problem& problem, const cuda::LtProduct& product, const Scales& a,
+              const Scales& b, cuda::WorkspaceParts parts)
       : device_(problem.device.index),
-        product_(std::move(product)),
-        a_(std::move(a)),
-        b_(std::move(b)),
+        product_(product),
+        a_(a),
+        b_(b),
         product_offset_(parts.add(product_.workspace_bytes())),
         bytes_(parts.bytes()) {}
 

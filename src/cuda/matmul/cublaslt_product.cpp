@@ -93,8 +93,9 @@ class Description {
   }
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    steps_.add(library_.set_product(&opaque_, attribute, &value, sizeof value),
-               "cublasLtMatmulDescSetAttribute");
+    steps_.add(
+        library_.set_product(&opaque_, attribute, static_cast<const void*>(&value), sizeof value),
+        "cublasLtMatmulDescSetAttribute");
   }
 
   const CublasLt& library_;
@@ -135,9 +136,9 @@ Status fill_layouts(LtProduct* product) {
 
 // Stands for scales and a bias: the heuristic reads how an address is aligned.
 LtPointers placeholders() {
+  alignas(256) static const float aligned = 0.0F;
   LtPointers pointers;
-  pointers.scale_a = pointers.scale_b = pointers.bias =
-      reinterpret_cast<const void*>(uintptr_t{256});
+  pointers.scale_a = pointers.scale_b = pointers.bias = &aligned;
   return pointers;
 }
 

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace rowscale::cuda {
 namespace {
 

@@ -31,8 +31,8 @@ size_t bf16_bytes(int64_t rows, int64_t columns) {
 class DequantizeWay final : public Way {
  public:
   DequantizeWay(const Problem& problem, const cuda::DeviceFacts& facts, const float* one,
-                cuda::LtProduct product)
-      : problem_(problem), facts_(facts), one_(one), product_(std::move(product)) {
+                const cuda::LtProduct& product)
+      : problem_(problem), facts_(facts), one_(one), product_(product) {
     cuda::WorkspaceParts parts;
     a_offset_ = parts.add(bf16_bytes(problem.m, problem.k));
     b_offset_ = parts.add(bf16_bytes(problem.n, problem.k));

@@ -74,8 +74,13 @@ Shape shape_of(const Problem& problem, int multiprocessors) {
   return shape;
 }
 
-std::string refusal_of_operand(const char* name, const Operand& operand) {
-  if (operand.alignment < 16 || operand.row_stride % 16 != 0 || operand.batch_stride % 16 != 0) {
+// `alignment` is that of every row, so that strides count for themselves where there are no rows to
+// show it.
+std::string refusal_of_operand(const char* name, const Operand& operand, int64_t rows,
+                               int64_t batches) {
+  const bool has_odd_rows = rows > 1 && operand.row_stride % 16 != 0;
+  const bool has_odd_batches = batches > 1 && operand.batch_stride % 16 != 0;
+  if (operand.alignment < 16 || has_odd_rows || has_odd_batches) {
     return fmt::format(
         "{}: rows at multiples of 16 bytes, got strides [{}, {}] and an alignment "
         "of {}",
@@ -91,9 +96,17 @@ std::string refusal_of_scale(const char* name, const Recipe& recipe) {
   return fmt::format("{}: f32 or ue8m0_f32 scales", name);
 }
 
-std::string refusal(const Problem& problem) {
+int64_t batches_of_a(const Problem& problem) {
+  return problem.grouping == Grouping::masked ? problem.experts : 1;
+}
+
+std::string refusal(const Problem& problem, const MatmulOptions& options) {
+  // What is refused for one number of rows is refused for every other one.
+  const bool is_for_all_m = options.batch_invariance == BatchInvariance::on;
+  const int64_t rows = is_for_all_m ? std::max<int64_t>(problem.m, 2) : problem.m;
   if (problem.k == 0) return "k: at least 1, got 0";
-  for (std::string why : {refusal_of_operand("a", problem.a), refusal_of_operand("b", problem.b),
+  for (std::string why : {refusal_of_operand("a", problem.a, rows, batches_of_a(problem)),
+                          refusal_of_operand("b", problem.b, problem.n, problem.experts),
                           refusal_of_scale("scale_a", problem.recipe_a),
                           refusal_of_scale("scale_b", problem.recipe_b)}) {
     if (!why.empty()) return why;
@@ -132,17 +145,16 @@ class SmallMWay final : public Way {
     if (Status s = cuda::find_device(index, &facts); !s.ok()) return s;
     CUtensorMap weights;
     CUtensorMap tokens;
-    const bool is_masked = problem_.grouping == Grouping::masked;
     if (Status s = cuda::make_tensor_map({tensors.b.data, problem_.k, problem_.n, problem_.experts,
                                           problem_.b.row_stride, problem_.b.batch_stride},
                                          shape_.key.rows, &weights);
         !s.ok()) {
       return s;
     }
-    if (Status s = cuda::make_tensor_map(
-            {tensors.a.data, problem_.k, problem_.m, is_masked ? problem_.experts : 1,
-             problem_.a.row_stride, problem_.a.batch_stride},
-            shape_.key.tokens, &tokens);
+    if (Status s =
+            cuda::make_tensor_map({tensors.a.data, problem_.k, problem_.m, batches_of_a(problem_),
+                                   problem_.a.row_stride, problem_.a.batch_stride},
+                                  shape_.key.tokens, &tokens);
         !s.ok()) {
       return s;
     }
@@ -194,7 +206,7 @@ class SmallMWay final : public Way {
 
 }  // namespace
 
-Answer ask_small_m(const Problem& problem, const MatmulOptions& /*options*/) {
+Answer ask_small_m(const Problem& problem, const MatmulOptions& options) {
   if (problem.device.type != DeviceType::cuda) return Answer::refused("tensors: on a CUDA device");
   cuda::DeviceFacts facts;
   if (Status s = cuda::find_device(problem.device.index, &facts); !s.ok()) {
@@ -203,7 +215,8 @@ Answer ask_small_m(const Problem& problem, const MatmulOptions& /*options*/) {
   if (facts.code_version != 90) {
     return Answer::refused(fmt::format("architecture: sm_90, got sm_{}", facts.code_version));
   }
-  if (std::string why = refusal(problem); !why.empty()) return Answer::refused(std::move(why));
+  if (std::string why = refusal(problem, options); !why.empty())
+    return Answer::refused(std::move(why));
   const Shape shape = shape_of(problem, facts.multiprocessors);
   const int64_t row_tiles = row_tiles_of(problem, shape.key.tokens);
   if (row_tiles > kMostTiles || ceil_div(problem.n, shape.key.rows) > kMostTiles) {

@@ -31,8 +31,8 @@ std::string refuse_scaling(const Problem& p) {
 
 class SplitWay final : public Way {
  public:
-  SplitWay(const Problem& problem, const cuda::DeviceFacts& facts, cuda::LtProduct product)
-      : problem_(problem), facts_(facts), product_(std::move(product)) {
+  SplitWay(const Problem& problem, const cuda::DeviceFacts& facts, const cuda::LtProduct& product)
+      : problem_(problem), facts_(facts), product_(product) {
     cuda::WorkspaceParts parts;
     sums_offset_ =
         parts.add(static_cast<size_t>(problem.m * cuda::sum_stride_for(problem.n)) * sizeof(float));

@@ -15,10 +15,11 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/check.hpp"
 #include "cuda/context.hpp"
@@ -132,7 +133,7 @@ class Round {
   Status make(cudaStream_t stream, Enqueue&& enqueue) {
     ROWSCALE_RETURN_IF_ERROR(status_of(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed),
                                        "cudaStreamBeginCapture"));
-    const Status status = enqueue();
+    Status status = enqueue();
     const cudaError_t end = cudaStreamEndCapture(stream, &graph_);
     if (!status.ok()) return status;
     ROWSCALE_RETURN_IF_ERROR(status_of(end, "cudaStreamEndCapture"));
