@@ -103,12 +103,13 @@ std::string all_words() {
   return text;
 }
 
-// invalid_argument for a value that has no word.
+// invalid_argument for a value that has no word. The name is no string before it is needed: calls
+// check a dozen words each, and allocate for none.
 template <class Enum>
-Status check_word(const std::string& name, Enum value) {
+Status check_word(std::string_view name, Enum value) {
   if (word_of(value) != nullptr) return {};
   return {StatusCode::invalid_argument,
-          name + ": expected one of " + all_words<Enum>() + ", got " + text_of(value)};
+          std::string(name) + ": expected one of " + all_words<Enum>() + ", got " + text_of(value)};
 }
 
 }  // namespace rowscale::api

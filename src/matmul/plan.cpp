@@ -142,7 +142,7 @@ Status MatmulPlan::Data::run(const Problem& now, const MatmulTensors& t, const E
   constexpr api::Role kScales = api::Role::scales;
   ROWSCALE_RETURN_IF_ERROR(check_fits(problem, now));
   ROWSCALE_RETURN_IF_ERROR(check_present(t));
-  ROWSCALE_RETURN_IF_ERROR(api::check_exec({{"a", t.a},
+  ROWSCALE_RETURN_IF_ERROR(api::check_exec({{"a", t.a, api::Role::input},
                                             {"b", t.b},
                                             {"scale_a", t.scale_a, kScales},
                                             {"scale_b", t.scale_b, kScales},

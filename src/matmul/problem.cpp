@@ -238,7 +238,7 @@ Status check_devices(const MatmulTensors& t) {
 
 Status check_memory_use(const MatmulTensors& t) {
   constexpr api::Role kScales = api::Role::scales;
-  return api::check_disjoint({{"out", t.out}}, {{"a", t.a},
+  return api::check_disjoint({{"out", t.out}}, {{"a", t.a, api::Role::input},
                                                 {"b", t.b},
                                                 {"scale_a", t.scale_a, kScales},
                                                 {"scale_b", t.scale_b, kScales},
