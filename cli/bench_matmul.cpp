@@ -297,7 +297,11 @@ class CpuBench {
 };
 
 void run(const Options& options) {
+  if (options.device == "cuda") gpu::require_kernels("bench matmul --device cuda");
   const MatmulBench bench = resolve(options);
+  for (const std::string& path : {bench.csv, bench.svg}) {
+    if (!path.empty()) require_writable(path);
+  }
   if (options.device == "cuda") return gpu::bench_matmul(bench);
   CpuBench(bench).run();
 }

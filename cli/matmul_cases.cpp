@@ -228,7 +228,7 @@ MatmulBackend parse_backend(const std::string& name) {
 
 std::string algorithm_of(const MatmulPlan& plan) {
   const std::string all = to_string(plan);
-  const std::string line = all.substr(0, all.find('\n'));
+  std::string line = all.substr(0, all.find('\n'));
   const std::string before = fmt::format(": {}: ", rowscale::to_string(plan.backend()));
   const size_t begin = line.find(before);
   if (begin == std::string::npos) return line;

@@ -87,7 +87,7 @@ Row cells_of(const MatmulRow& row) {
   } else {
     const std::string floor = microseconds(row.floor());
     const std::string over = row.floor() > 0 ? ratio(row.seconds / row.floor()) : "-";
-    const std::string rate = fmt::format("{:.1f}", teraflops(row));
+    const std::string rate = fmt::format("{:.3g}", teraflops(row));
     if (row.part == MatmulPart::grouped) {
       cells = {std::to_string(p.tokens),
                to_string(p.rows),
@@ -174,7 +174,8 @@ MatmulReport::MatmulReport(About about, std::string machine, int rounds)
 
 void MatmulReport::print_heading(double ceiling_rate) const {
   fmt::print(
-      "{}\n{}\nmatmul: microseconds of a call, medians of {} rounds, operands not in a cache, all "
+      "{}\n{}\nmatmul: microseconds of a call, medians of {} rounds, other operands with every "
+      "call, all "
       "backends in the same rounds\n\n"
       "backend: * is what a plan takes, + what it takes by measuring. / cublaslt: time / "
       "cuBLASLt's own way with these scales.\n"

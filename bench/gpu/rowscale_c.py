@@ -43,6 +43,17 @@ class RmsNormArgs(ctypes.Structure):
                 ("residual", ctypes.POINTER(Tensor)), ("eps", ctypes.c_float), ("form", ctypes.c_int32)]
 
 
+class MatmulOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("a", ctypes.POINTER(Recipe)), ("b", ctypes.POINTER(Recipe)),
+                ("backend", ctypes.c_int32), ("accumulation", ctypes.c_int32), ("tuning", ctypes.c_int32),
+                ("batch_invariance", ctypes.c_int32)]
+
+
+class MatmulTensors(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t)] + [
+        (name, ctypes.POINTER(Tensor)) for name in ("a", "b", "scale_a", "scale_b", "bias", "out", "expert_offsets")]
+
+
 def sized(kind):
     return kind(struct_size=ctypes.sizeof(kind))
 
@@ -192,3 +203,39 @@ class Chain(Quantize):
         self.library.require(self.function(ctypes.byref(self.inputs[index]), *self.producer.of(index),
                                            ctypes.byref(self.x[index]), ctypes.byref(self.exec)))
         super().__call__(index)
+
+
+class Matmul:
+    """A plan for the product of what two Quantize made, and runs of it. a, b: Quantize; out: a list of tensors, one a set."""
+
+    def __init__(self, library, a, b, out, stream, accumulation=0, tuning=0):
+        self.library, self.parts = library, (a, b, out)
+        options = sized(MatmulOptions)
+        options.a, options.b = ctypes.pointer(a.recipe), ctypes.pointer(b.recipe)
+        options.accumulation, options.tuning = accumulation, tuning
+        self.out = [view(tensor) for tensor in out]
+        self.tensors = []
+        for index, out_view in enumerate(self.out):
+            tensors = sized(MatmulTensors)
+            tensors.a, tensors.scale_a = ctypes.pointer(a.codes[index]), ctypes.pointer(a.scale_views[index])
+            tensors.b, tensors.scale_b = ctypes.pointer(b.codes[index]), ctypes.pointer(b.scale_views[index])
+            tensors.out = ctypes.pointer(out_view)
+            self.tensors.append(tensors)
+        self.plan = ctypes.c_void_p()
+        library.require(library.c.rs_matmul_plan_make(ctypes.byref(self.tensors[0]), ctypes.byref(options),
+                                                      ctypes.byref(self.plan)))
+        needed = ctypes.c_size_t()
+        library.require(library.c.rs_matmul_plan_workspace_bytes(self.plan, ctypes.byref(needed)))
+        self.workspace = torch.empty(max(needed.value, 1), dtype=torch.uint8, device=out[0].device)
+        self.exec = sized(Exec)
+        self.exec.stream, self.exec.threads = stream, 1
+        self.exec.workspace, self.exec.workspace_bytes = self.workspace.data_ptr(), needed.value
+
+    def text(self):
+        out = ctypes.create_string_buffer(4096)
+        self.library.require(self.library.c.rs_matmul_plan_to_string(self.plan, out, ctypes.c_size_t(len(out)), None))
+        return out.value.decode()
+
+    def __call__(self, index):
+        self.library.require(self.library.c.rs_matmul_plan_run(self.plan, ctypes.byref(self.tensors[index]),
+                                                               ctypes.byref(self.exec)))

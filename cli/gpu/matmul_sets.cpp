@@ -24,11 +24,14 @@ int64_t bytes_of(const ScaleSpec& spec) {
   return spec.allocation * element_size(spec.dtype);
 }
 
-DeviceBuffer on_device(const std::vector<int32_t>& values) {
-  DeviceBuffer buffer(static_cast<int64_t>(values.size() * sizeof(int32_t)));
-  check(cudaMemcpy(buffer.data(), values.data(), values.size() * sizeof(int32_t),
-                   cudaMemcpyHostToDevice),
-        "cudaMemcpy");
+// Offsets or counts; nothing of a case without experts.
+DeviceBuffer rows_on_device(const MatmulCase& c, const Routing* routing) {
+  if (routing == nullptr) return DeviceBuffer(0);
+  const std::vector<int32_t>& values =
+      c.rows == ExpertRows::sorted ? routing->offsets : routing->counts;
+  const size_t bytes = values.size() * sizeof(int32_t);
+  DeviceBuffer buffer(static_cast<int64_t>(bytes));
+  check(cudaMemcpy(buffer.data(), values.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
   return buffer;
 }
 
@@ -50,14 +53,12 @@ MatmulSets::MatmulSets(const Gpu& gpu, const MatmulCase& c, const MatmulSample& 
       b_(repetition_.sets, elements(shapes_.b)),
       scale_a_(repetition_.sets, bytes_of(c.scale_a())),
       scale_b_(repetition_.sets, bytes_of(c.scale_b())),
-      out_(repetition_.sets, elements(shapes_.out) * element_size(c.out)) {
+      out_(repetition_.sets, elements(shapes_.out) * element_size(c.out)),
+      rows_(rows_on_device(c, routing)) {
   a_.buffer().tile(sample.codes);
   b_.buffer().tile(sample.codes);
   scale_a_.buffer().tile(sample.scales);
   scale_b_.buffer().tile(sample.scales);
-  if (routing != nullptr) {
-    rows_.emplace(on_device(c.rows == ExpertRows::sorted ? routing->offsets : routing->counts));
-  }
 }
 
 MatmulTensors MatmulSets::tensors(int set) const {
@@ -68,10 +69,10 @@ MatmulTensors MatmulSets::tensors(int set) const {
   t.scale_b.data = scale_b_.data(set);
   t.out.data = out_.data(set);
   if (case_.rows == ExpertRows::masked) {
-    t.a = t.a.with_row_counts(reinterpret_cast<const int32_t*>(rows_->data()));
+    t.a = t.a.with_row_counts(reinterpret_cast<const int32_t*>(rows_.data()));
   }
   if (case_.rows == ExpertRows::sorted) {
-    t.expert_offsets = TensorView::contiguous(rows_->data(), DType::i32, {case_.layer.experts + 1},
+    t.expert_offsets = TensorView::contiguous(rows_.data(), DType::i32, {case_.layer.experts + 1},
                                               shapes_.a.device);
   }
   return t;

@@ -38,7 +38,7 @@ class MatmulSets {
   TensorSet scale_a_;
   TensorSet scale_b_;
   TensorSet out_;
-  std::optional<DeviceBuffer> rows_;  // offsets or counts
+  DeviceBuffer rows_;  // offsets or counts of experts
 };
 
 // A plan and the workspace it runs with.
