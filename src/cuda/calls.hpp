@@ -25,6 +25,8 @@ inline uint32_t nan_difference(Format format, NanRule rule) {
 struct QuantizeCall {
   plan::GpuLoads loads = plan::GpuLoads::cached;
   plan::GpuUnits units = plan::GpuUnits::beside;
+  int teams = 0;  // norm_team: of the plan
+  int depth = 0;
   plan::Source source;
   Recipe recipe;  // resolved
   plan::RowView x;

@@ -40,11 +40,13 @@ Status query(int index, DeviceFacts* facts) {
             fmt::format("device: expected an index below {}, got cuda:{}", count, index)};
   }
   int l2_bytes = 0;
+  int shared_bytes = 0;
   int major = 0;
   int minor = 0;
   for (const auto& [value, attribute] :
        {std::pair{&facts->multiprocessors, cudaDevAttrMultiProcessorCount},
         std::pair{&l2_bytes, cudaDevAttrL2CacheSize},
+        std::pair{&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin},
         std::pair{&major, cudaDevAttrComputeCapabilityMajor},
         std::pair{&minor, cudaDevAttrComputeCapabilityMinor}}) {
     const Status status =
@@ -52,6 +54,7 @@ Status query(int index, DeviceFacts* facts) {
     if (!status.ok()) return status;
   }
   facts->l2_bytes = l2_bytes;
+  facts->shared_bytes = shared_bytes;
 
   const ScopedDevice device(index);
   if (!device.status().ok()) return device.status();

@@ -11,6 +11,7 @@ namespace rowscale::cuda {
 struct DeviceFacts {
   int multiprocessors = 1;
   int64_t l2_bytes = 0;
+  int64_t shared_bytes = 0;  // that a block may ask for
   // The architecture that this build's kernels for it were compiled for: 90 for compute_90.
   int code_version = 0;
 };

@@ -41,6 +41,9 @@ KernelKey key_of(const QuantizeCall& call, Operation operation, const plan::GpuP
     key.threads = plan.threads;
     key.unit = plan.unit;
     key.residual = plan.residual;
+  } else if (plan.split == plan::GpuSplit::norm_team) {
+    key.rounds = plan::norm_team_rounds(call.codes.columns());
+    key.unit = plan.unit;
   }
   return key;
 }
@@ -111,6 +114,8 @@ Status problem_of(const plan::Source& source, const plan::RowView& x, const plan
   problem->residual_sum = source.residual_sum;
   problem->multiprocessors = facts.multiprocessors;
   problem->l2_bytes = facts.l2_bytes;
+  constexpr int kBulkCopies = 90;  // the first architecture that has them
+  problem->shared_bytes = facts.code_version >= kBulkCopies ? facts.shared_bytes : 0;
   return {};
 }
 
@@ -191,6 +196,8 @@ QuantizeCall quantize_call(const plan::Source& source, const Recipe& recipe,
   QuantizeCall call;
   call.loads = plan.loads;
   call.units = plan.units;
+  call.teams = plan.teams;
+  call.depth = plan.depth;
   call.source = source;
   call.recipe = recipe;
   call.x = rows_of(source.x, recipe, source.x);

@@ -13,7 +13,8 @@ namespace rowscale::cuda {
 namespace {
 
 bool is_norm(plan::GpuSplit split) {
-  return split == plan::GpuSplit::norm || split == plan::GpuSplit::norm_any;
+  return split == plan::GpuSplit::norm || split == plan::GpuSplit::norm_team ||
+         split == plan::GpuSplit::norm_any;
 }
 
 const char* kernel_name(const KernelKey& key) {
@@ -35,6 +36,8 @@ const char* kernel_name(const KernelKey& key) {
       return "quantize_given";
     case plan::GpuSplit::norm:
       return "norm_rows";
+    case plan::GpuSplit::norm_team:
+      return "norm_teams";
     case plan::GpuSplit::norm_any:
       return "norm_any";
   }
@@ -50,6 +53,8 @@ std::string plan_text(const KernelKey& key) {
   if (key.split == plan::GpuSplit::norm) {
     text += fmt::format(" threads={} unit={} residual={}", key.threads, plan::to_string(key.unit),
                         plan::to_string(key.residual));
+  } else if (key.split == plan::GpuSplit::norm_team) {
+    text += fmt::format(" rounds={} unit={}", key.rounds, plan::to_string(key.unit));
   }
   return text;
 }
@@ -60,7 +65,7 @@ auto likeness(const KernelKey& a, const KernelKey& b) {
                     a.output == b.output, a.silu == b.silu, a.split == b.split,
                     a.access == b.access, a.scales == b.scales, -std::abs(a.lanes - b.lanes),
                     -std::abs(a.chunks - b.chunks), a.unit == b.unit, a.residual == b.residual,
-                    -std::abs(a.threads - b.threads));
+                    -std::abs(a.threads - b.threads), -std::abs(a.rounds - b.rounds));
 }
 
 // Sorted by key, once.
@@ -80,11 +85,12 @@ const std::vector<Kernel>& all_kernels() {
 }  // namespace
 
 std::vector<std::span<const Kernel>> kernel_lists() {
-  return {plain_f32_kernels(),     plain_f16_kernels(),    plain_bf16_kernels(),
-          dequantized_kernels(),   silu_mul_kernels(),     silu_mul_vllm_kernels(),
-          gelu_tanh_mul_kernels(), relu2_kernels(),        swiglu_clamped_kernels(),
-          rms_norm_bf16_kernels(), rms_norm_f16_kernels(), rms_norm_any_kernels(),
-          mla_kernels(),           dequantize_kernels()};
+  return {plain_f32_kernels(),          plain_f16_kernels(),    plain_bf16_kernels(),
+          dequantized_kernels(),        silu_mul_kernels(),     silu_mul_vllm_kernels(),
+          gelu_tanh_mul_kernels(),      relu2_kernels(),        swiglu_clamped_kernels(),
+          rms_norm_bf16_kernels(),      rms_norm_f16_kernels(), rms_norm_teams_bf16_kernels(),
+          rms_norm_teams_f16_kernels(), rms_norm_any_kernels(), mla_kernels(),
+          dequantize_kernels()};
 }
 
 std::string to_string(const KernelKey& key) {

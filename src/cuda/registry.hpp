@@ -34,7 +34,8 @@ struct KernelKey {
   int chunks = 1;
   int threads = 0;                                         // norm: of a row
   plan::SiluForm silu = plan::SiluForm::rounded;           // silu_mul: rounded, or not
-  plan::NormUnit unit = plan::NormUnit::row;               // norm
+  int rounds = 0;                                          // norm_team: of the sum's tree
+  plan::NormUnit unit = plan::NormUnit::row;               // norm, norm_team
   plan::NormResidual residual = plan::NormResidual::none;  // norm
   friend auto operator<=>(const KernelKey&, const KernelKey&) = default;
 };
@@ -61,6 +62,8 @@ std::span<const Kernel> relu2_kernels();
 std::span<const Kernel> swiglu_clamped_kernels();
 std::span<const Kernel> rms_norm_bf16_kernels();
 std::span<const Kernel> rms_norm_f16_kernels();
+std::span<const Kernel> rms_norm_teams_bf16_kernels();
+std::span<const Kernel> rms_norm_teams_f16_kernels();
 std::span<const Kernel> rms_norm_any_kernels();
 std::span<const Kernel> mla_kernels();
 std::span<const Kernel> dequantize_kernels();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "plan/unit_walk.hpp"
 
@@ -179,6 +180,67 @@ GpuPlan norm_plan(const GpuProblem& p, NormShape shape) {
   return plan;
 }
 
+// Of a multiprocessor's shared memory the system takes as much for each block, and a block may have
+// all of the rest.
+constexpr int64_t kReservedSharedBytes = 1024;
+
+bool fits_team(const GpuProblem& p, NormTeamShape shape) {
+  const bool is_common = p.source == SourceKind::rms_norm && has_norm_unit(p) &&
+                         p.residual == NormResidual::none && p.columns > 0 &&
+                         p.columns % kNormTeamColumns == 0 &&
+                         p.columns <= kMostNormTeamRounds * kTreeColumns;
+  if (!is_common || (norm_unit(p) != NormUnit::row && norm_unit(p) != NormUnit::group)) {
+    return false;
+  }
+  const int64_t needed = norm_team_shared_bytes(shape.teams, shape.depth, p.columns) +
+                         kNormTeamStaticBytes + kReservedSharedBytes;
+  return shape.teams * norm_team_threads(p.columns) <= kMostNormTeamThreads &&
+         needed * shape.resident <= p.shared_bytes + kReservedSharedBytes;
+}
+
+GpuPlan norm_team_plan(const GpuProblem& p, NormTeamShape shape) {
+  GpuPlan plan = base_plan(p, GpuSplit::norm_team);
+  plan.loads = GpuLoads::cached;  // copies know no other
+  plan.unit = norm_unit(p);
+  plan.chunks = kNormTeamChunks;
+  plan.teams = shape.teams;
+  plan.depth = shape.depth;
+  plan.threads = shape.teams * norm_team_threads(p.columns);
+  plan.blocks =
+      std::min(ceil_div(p.rows, shape.teams), int64_t{p.multiprocessors} * shape.resident);
+  return plan;
+}
+
+// Measured on an H200 (docs/performance.md). With fewer rows a team has two or three of them, and
+// rings and weights in shared memory are a beginning that does not pay: the next row in registers
+// is as good. Shorter rows were not measured.
+constexpr int64_t kLeastTeamRows = 1536;
+constexpr int64_t kLeastTeamColumns = 4096;
+constexpr int64_t kManyTeamRows = 8192;
+
+struct NormTeamChoice {
+  int64_t most_columns;
+  NormTeamShape few;   // rows
+  NormTeamShape many;  // kManyTeamRows and more
+};
+constexpr NormTeamChoice kNormTeamChoices[] = {
+    {4096, {4, 3, 1}, {3, 2, 2}},
+    {5120, {4, 3, 1}, {4, 3, 1}},
+    {7168, {3, 2, 1}, {3, 2, 1}},
+    {8192, {3, 2, 1}, {2, 2, 1}},
+};
+
+std::optional<NormTeamShape> team_shape(const GpuProblem& p) {
+  if (p.rows < kLeastTeamRows || p.columns < kLeastTeamColumns) return {};
+  for (const NormTeamChoice& choice : kNormTeamChoices) {
+    if (p.columns > choice.most_columns) continue;
+    const NormTeamShape shape = p.rows < kManyTeamRows ? choice.few : choice.many;
+    if (fits_team(p, shape)) return shape;
+    break;
+  }
+  return {};
+}
+
 GpuPlan norm_any_plan(const GpuProblem& p) {
   GpuPlan plan = base_plan(p, GpuSplit::norm_any);
   plan.scales = GpuScales::general;
@@ -189,6 +251,7 @@ GpuPlan norm_any_plan(const GpuProblem& p) {
 }
 
 GpuPlan choose_norm(const GpuProblem& p) {
+  if (const auto shape = team_shape(p)) return norm_team_plan(p, *shape);
   const bool few = p.rows <= p.multiprocessors;
   for (const NormShape& shape : kNormShapes) {
     if (fits_norm(p, shape) && (shape.threads >= kWideNormThreads || !few)) {
@@ -239,6 +302,8 @@ const char* to_string(GpuSplit split) {
       return "given";
     case GpuSplit::norm:
       return "norm";
+    case GpuSplit::norm_team:
+      return "norm_team";
     case GpuSplit::norm_any:
       return "norm_any";
   }
@@ -323,6 +388,8 @@ std::string to_string(const GpuPlan& plan) {
       to_string(plan.units), plan.lanes, plan.chunks, plan.threads, plan.blocks, plan.partials);
   if (plan.split == GpuSplit::norm) {
     text += fmt::format(" unit={} residual={}", to_string(plan.unit), to_string(plan.residual));
+  } else if (plan.split == GpuSplit::norm_team) {
+    text += fmt::format(" unit={} teams={} depth={}", to_string(plan.unit), plan.teams, plan.depth);
   }
   return text;
 }
@@ -408,6 +475,9 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
       for (const NormShape& shape : kNormShapes) {
         if (fits_norm(p, shape)) plans.push_back(norm_plan(p, shape));
       }
+      for (const NormTeamShape& shape : kNormTeamShapes) {
+        if (fits_team(p, shape)) plans.push_back(norm_team_plan(p, shape));
+      }
       plans.push_back(norm_any_plan(p));
       break;
     case GpuSplit::norm_any:
@@ -430,6 +500,7 @@ std::vector<GpuPlan> candidate_plans(const GpuProblem& p) {
   // With both kinds of loads, and by the general rule.
   for (size_t i = 0, count = plans.size(); i < count; ++i) {
     GpuPlan plan = plans[i];
+    if (plan.split == GpuSplit::norm_team) continue;
     plan.loads = plan.loads == GpuLoads::cached ? GpuLoads::streaming : GpuLoads::cached;
     plans.push_back(plan);
     const bool has_general = plan.split != GpuSplit::norm && plan.units == GpuUnits::beside &&

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "numerics/rms_norm.hpp"
 #include "plan/row_view.hpp"
 #include "plan/scale_view.hpp"
 #include "plan/source.hpp"
@@ -19,13 +20,14 @@ inline constexpr int kChunk = 8;
 
 // A unit is what shares a dynamic scale: a group of a row, a row, a tile of rows, the tensor.
 enum class GpuSplit {
-  groups,    // a unit for some lanes of a warp: no barrier
-  rows,      // a unit for a block of threads
-  blocks,    // a tile of rows for a block of threads
-  tensor,    // one pass for the amax, one for the codes
-  given,     // nothing to reduce: chunks as they come
-  norm,      // RMSNorm: a row in the registers of a block of threads
-  norm_any,  // RMSNorm: a row that is read again
+  groups,     // a unit for some lanes of a warp: no barrier
+  rows,       // a unit for a block of threads
+  blocks,     // a tile of rows for a block of threads
+  tensor,     // one pass for the amax, one for the codes
+  given,      // nothing to reduce: chunks as they come
+  norm,       // RMSNorm: a row in the registers of a block of threads
+  norm_team,  // RMSNorm: a row in those of some warps, which bulk copies bring the next ones
+  norm_any,   // RMSNorm: a row that is read again
 };
 
 // What the elements of a normed row share a scale with.
@@ -68,8 +70,10 @@ struct GpuPlan {
   int threads = 32;    // of a block
   int64_t blocks = 0;  // of the grid; 0: nothing to launch
   int partials = 0;    // tensor: blocks of the pass that finds the amax
-  NormUnit unit = NormUnit::row;               // norm
+  NormUnit unit = NormUnit::row;               // norm, norm_team
   NormResidual residual = NormResidual::none;  // norm
+  int teams = 0;                               // norm_team: of a block
+  int depth = 0;                               // norm_team: rows in the ring of a team
   friend bool operator==(const GpuPlan&, const GpuPlan&) = default;
 };
 
@@ -100,7 +104,8 @@ struct GpuProblem {
   NormResidual residual = NormResidual::none;  // of a norm
   ResidualSum residual_sum = ResidualSum::rounded;
   int multiprocessors = 1;
-  int64_t l2_bytes = 0;  // second-level cache of the device
+  int64_t l2_bytes = 0;      // second-level cache of the device
+  int64_t shared_bytes = 0;  // of a block that bulk copies fill; 0: no kernels with such copies
 };
 
 // Whether every chunk of a tensor whose columns are whole chunks is one aligned stretch of memory.
@@ -204,6 +209,38 @@ constexpr int resident_blocks(NormShape shape, NormResidual residual) {
   const int blocks = threads / shape.threads;
   return blocks < 1 ? 1 : (blocks > 32 ? 32 : blocks);
 }
+
+// Norms of many rows without a residual: a team of columns / 32 threads for a row, whole warps, and
+// a ring of rows for each. `resident` blocks of a multiprocessor.
+struct NormTeamShape {
+  int teams;
+  int depth;
+  int resident;
+};
+inline constexpr NormTeamShape kNormTeamShapes[] = {
+    {2, 2, 1}, {3, 2, 1}, {3, 2, 2}, {3, 3, 1}, {4, 3, 1}};
+inline constexpr int kNormTeamChunks = 4;         // of a thread
+inline constexpr int kMostNormTeamThreads = 768;  // of a block: 80 registers each
+inline constexpr int kMostNormTeamRows = 12;      // in the rings of a block
+inline constexpr int kMostNormTeamRounds = 4;
+inline constexpr int kNormTeamStaticBytes = 512;  // of shared memory, at most
+// Columns of one warp, and of one round of the sum's tree.
+inline constexpr int64_t kNormTeamColumns = int64_t{32} * kNormTeamChunks * kChunk;
+inline constexpr int64_t kTreeColumns = int64_t{numerics::kTreeLanes} * numerics::kTreeChunk;
+// Rounds of the tree for a row: kernels are compiled for each number of them.
+constexpr int norm_team_rounds(int64_t columns) {
+  return static_cast<int>((columns + kTreeColumns - 1) / kTreeColumns);
+}
+constexpr int norm_team_threads(int64_t columns) {
+  return static_cast<int>(columns / (kNormTeamChunks * kChunk));
+}
+// Shared memory of a block, but for the static part: the rings, the weights, and twice the sums of
+// the chunks of each team's row.
+constexpr int64_t norm_team_shared_bytes(int teams, int depth, int64_t columns) {
+  const int64_t sums = int64_t{norm_team_rounds(columns)} * numerics::kTreeLanes;
+  return (int64_t{teams} * depth + 1) * columns * 2 + teams * 2 * sums * int64_t{sizeof(float)};
+}
+
 // Of latent attention's parts, each up to 2048 columns.
 inline constexpr NormShape kMlaShape = {64, 4};
 inline constexpr int kNormGroup = 128;

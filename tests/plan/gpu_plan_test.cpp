@@ -81,6 +81,23 @@ std::string fault_of(const GpuProblem& p, const GpuPlan& plan, const Units& unit
       if (chunks_of_row > int64_t{plan.threads} * plan.chunks) return "a row that is not covered";
       return plan.blocks <= p.rows && (plan.blocks > 0) == (p.rows > 0) ? "" : "rows";
     }
+    case GpuSplit::norm_team: {
+      const bool compiled = std::any_of(
+          std::begin(kNormTeamShapes), std::end(kNormTeamShapes), [&](const NormTeamShape& shape) {
+            return shape.teams == plan.teams && shape.depth == plan.depth;
+          });
+      if (!compiled || plan.chunks != 4 || plan.threads > 768) return "no such kernel";
+      // A thread takes four chunks; a team is of whole warps.
+      if (plan.threads != plan.teams * (p.columns / 32) || p.columns % 1024 != 0) return "threads";
+      if (p.residual != NormResidual::none || p.sink != GpuSink::codes) return "another call";
+      if (plan.teams * plan.depth > 12) return "rings";
+      // Rows of 16 bits and the weights; an fp32 sum a chunk, of whole rounds of 256, twice.
+      const int64_t rows = (int64_t{plan.teams} * plan.depth + 1) * p.columns * 2;
+      const int64_t sums = int64_t{plan.teams} * 2 * round_up_divide(p.columns, 2048) * 256 * 4;
+      if (rows + sums > p.shared_bytes) return "shared memory";
+      if ((plan.blocks > 0) != (p.rows > 0)) return "rows";
+      return plan.blocks <= round_up_divide(p.rows, plan.teams) ? "" : "idle blocks";
+    }
     case GpuSplit::norm_any:
       return plan.blocks == p.rows && plan.threads == kNormAnyThreads ? "" : "rows";
     case GpuSplit::groups: {
@@ -327,6 +344,85 @@ TEST(GpuPlan, NormsOfEveryLength) {
   EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm_any);
 }
 
+GpuProblem norm_problem(const Recipe& recipe, int64_t rows, int64_t columns) {
+  GpuProblem p = problem_of(recipe, GpuAccess::vectors, 1, rows, columns, 132);
+  p.source = SourceKind::rms_norm;
+  p.weights = NormWeights::words;
+  p.shared_bytes = int64_t{227} << 10;  // of sm_90
+  return p;
+}
+
+// Many rows of common lengths without a residual: a team for a row, where bulk copies are.
+TEST(GpuPlan, NormsOfManyRowsByTeams) {
+  for (int64_t rows : {0, 1, 2, 1535, 1536, 4096, 17083, 1000000}) {
+    for (int64_t columns : {1024, 2048, 4096, 4224, 5120, 6144, 7168, 8192, 9216}) {
+      for (const Recipe& recipe :
+           {per_token(), per_group(128), with(per_token(), ScaleEncoding::ue8m0),
+            with(per_group(128), ScaleEncoding::ue8m0_packed)}) {
+        const GpuProblem p = norm_problem(recipe, rows, columns);
+        const bool is_long = columns >= 4096 && columns <= 8192 && columns % 1024 == 0;
+        const GpuPlan plan = plan_gpu(p);
+        EXPECT_EQ(plan.split, rows >= 1536 && is_long ? GpuSplit::norm_team : GpuSplit::norm)
+            << text_of(p, plan);
+        const std::vector<GpuPlan> plans = candidate_plans(p);
+        EXPECT_NE(std::find(plans.begin(), plans.end(), plan), plans.end()) << text_of(p, plan);
+        int64_t by_teams = 0;
+        for (const GpuPlan& candidate : plans) {
+          if (candidate.split == GpuSplit::norm_team) ++by_teams;
+          EXPECT_EQ(fault_of(p, candidate, units_of(p.recipe, 1, rows, columns)), "")
+              << text_of(p, candidate);
+        }
+        EXPECT_EQ(by_teams > 0, columns % 1024 == 0 && columns <= 8192) << text_of(p, plan);
+      }
+    }
+  }
+}
+
+// The shapes that were the fastest on the machine with 132 multiprocessors.
+TEST(GpuPlan, ShapesOfTeams) {
+  const auto text = [](int64_t rows, int64_t columns) {
+    const GpuPlan plan = plan_gpu(norm_problem(per_group(128), rows, columns));
+    return std::to_string(plan.teams) + " " + std::to_string(plan.depth) + " " +
+           std::to_string(plan.threads) + " " + std::to_string(plan.blocks);
+  };
+  EXPECT_EQ(text(17083, 4096), "3 2 384 264");
+  EXPECT_EQ(text(4096, 4096), "4 3 512 132");
+  EXPECT_EQ(text(17083, 5120), "4 3 640 132");
+  EXPECT_EQ(text(17083, 7168), "3 2 672 132");
+  EXPECT_EQ(text(17083, 8192), "2 2 512 132");
+  EXPECT_EQ(text(4096, 8192), "3 2 768 132");
+}
+
+TEST(GpuPlan, WhatTeamsDoNotServe) {
+  const auto split_of = [](auto&& change) {
+    GpuProblem p = norm_problem(per_token(), 4096, 4096);
+    change(p);
+    for (const GpuPlan& plan : candidate_plans(p)) {
+      if (plan.split == GpuSplit::norm_team) return GpuSplit::norm_team;
+    }
+    return plan_gpu(p).split;
+  };
+  EXPECT_EQ(split_of([](GpuProblem&) {}), GpuSplit::norm_team);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.shared_bytes = 0; }), GpuSplit::norm);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.residual = NormResidual::added; }), GpuSplit::norm);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.sink = GpuSink::rows; }), GpuSplit::norm);
+  EXPECT_EQ(split_of([](GpuProblem& p) {
+              p = norm_problem(with(per_tensor(), ScaleSource::given), 4096, 4096);
+            }),
+            GpuSplit::norm);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.weights = NormWeights::any; }), GpuSplit::norm_any);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.masks = RowMasks::counted; }), GpuSplit::norm_any);
+  EXPECT_EQ(split_of([](GpuProblem& p) { p.element_bytes = 4; }), GpuSplit::norm_any);
+  EXPECT_EQ(split_of([](GpuProblem& p) {
+              p = norm_problem(with(per_token(), Format::e5m2), 4096, 4096);
+            }),
+            GpuSplit::norm_any);
+  // Less shared memory than the chosen shape needs: 99 KiB, of sm_120.
+  GpuProblem p = norm_problem(per_token(), 17083, 4096);
+  p.shared_bytes = int64_t{99} << 10;
+  EXPECT_EQ(plan_gpu(p).split, GpuSplit::norm);
+}
+
 TEST(GpuPlan, PrintsItself) {
   GpuPlan plan;
   plan.split = GpuSplit::rows;
@@ -340,6 +436,13 @@ TEST(GpuPlan, PrintsItself) {
   for (const char* part : {" lanes=8", " chunks=2", " threads=192", " blocks=4096"}) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   }
+  plan.split = GpuSplit::norm_team;
+  plan.unit = NormUnit::group;
+  plan.teams = 3;
+  plan.depth = 2;
+  const std::string team_text = to_string(plan);
+  EXPECT_NE(team_text.find("split=norm_team"), std::string::npos) << team_text;
+  EXPECT_NE(team_text.find(" unit=group teams=3 depth=2"), std::string::npos) << team_text;
   EXPECT_STREQ(to_string(GpuSplit::tensor), "tensor");
   EXPECT_STREQ(to_string(GpuAccess::vectors), "vectors");
 }

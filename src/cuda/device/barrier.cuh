@@ -1,5 +1,5 @@
-// Barriers in shared memory that count arrivals and bytes of asynchronous copies (sm_90), and the
-// barrier of a cluster.
+// Barriers in shared memory that count arrivals and bytes of asynchronous copies (sm_90), those of
+// some warps of a block, and that of a cluster.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +52,17 @@ class Barrier {
 // Between init() and the first use by an asynchronous copy; a barrier of the block must follow.
 __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// The same for copies that this thread starts before that barrier of the block.
+__device__ __forceinline__ void publish_barriers_to_copies() {
+  publish_barriers();
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// `threads` of the block, whole warps, by a number from 1 to 15 that only they use.
+__device__ __forceinline__ void team_barrier(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // All threads of the cluster, with their writes to shared memory.

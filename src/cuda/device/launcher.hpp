@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -18,6 +19,7 @@ struct Launch {
   // Of a second kernel of the same call on the first. Nobody else sees it: the first is launched as
   // the caller asks, and the second waits for all of it.
   DependentLaunch inner = DependentLaunch::off;
+  size_t shared_bytes = 0;  // dynamic
 };
 
 // `arguments` have the types of the kernel's parameters.
@@ -33,6 +35,7 @@ cudaError_t launch_kernel(void (*kernel)(Arguments...), const Launch& launch,
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(x), static_cast<unsigned>(y));
   config.blockDim = dim3(static_cast<unsigned>(launch.threads));
+  config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = launch.stream;
   config.attrs = &attribute;
   config.numAttrs = launch.dependent == DependentLaunch::on ? 1 : 0;

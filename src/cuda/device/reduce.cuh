@@ -23,14 +23,22 @@ __device__ __forceinline__ float max_of_lanes(float amax) {
   }
 }
 
-// Of a block of whole warps, at most 32; every thread gets it. `scratch` is used once.
-__device__ __forceinline__ float max_of_block(float amax, float (&scratch)[32]) {
+// Of whole warps, at most 32, this thread's being the `warp`-th of them, which meet() waits for;
+// every thread gets it. `scratch`, a float a warp, is used once.
+template <class Meet>
+__device__ __forceinline__ float max_of_warps(float amax, float* scratch, unsigned warp,
+                                              unsigned warps, const Meet& meet) {
   amax = max_of_lanes<32>(amax);
-  if (blockDim.x == 32) return amax;
-  if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = amax;
-  __syncthreads();
+  if (warps == 1) return amax;
   const unsigned lane = threadIdx.x % 32;
-  return max_of_lanes<32>(lane < blockDim.x / 32 ? scratch[lane] : 0.0F);
+  if (lane == 0) scratch[warp] = amax;
+  meet();
+  return max_of_lanes<32>(lane < warps ? scratch[lane] : 0.0F);
+}
+
+// Of a block of whole warps.
+__device__ __forceinline__ float max_of_block(float amax, float (&scratch)[32]) {
+  return max_of_warps(amax, scratch, threadIdx.x / 32, blockDim.x / 32, [] { __syncthreads(); });
 }
 
 }  // namespace rowscale::cuda

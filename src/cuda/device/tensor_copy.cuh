@@ -1,5 +1,5 @@
-// Copies of tiles by the copy engine (sm_90): global to shared memory by a tensor map, zeros where
-// the tile leaves the tensor.
+// Copies by the copy engine (sm_90), global to shared memory: of tiles by a tensor map, zeros where
+// the tile leaves the tensor, and of stretches of memory.
 #pragma once
 
 #include <cuda.h>
@@ -35,6 +35,16 @@ __device__ __forceinline__ void copy_tile(void* shared, const CUtensorMap* map, 
       " [%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(shared_address(shared)),
       "l"(reinterpret_cast<uint64_t>(map)), "r"(full->address()), "r"(x), "r"(y), "r"(z),
       "l"(policy)
+      : "memory");
+}
+
+// A stretch of memory: both addresses and the bytes are multiples of 16. `full` expects the bytes.
+__device__ __forceinline__ void copy_bytes(void* shared, const void* from, uint32_t bytes,
+                                           Barrier* full) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
+      "l"(from), "r"(bytes), "r"(full->address())
       : "memory");
 }
 

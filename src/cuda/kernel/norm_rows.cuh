@@ -53,7 +53,9 @@ class NormBlock {
           factor_of_block(shared_.factor, [&](float sum) { return call_.source.factor(sum); });
 
       // Norm
-      norm(factor, chunk);
+      call_.source.norm(
+          factor, chunk, [this](int k) { return is_there(k); },
+          [this](int k) { return weight_[k]; });
       if (call_.source.is_kept()) keep(row, chunk);
 
       // Scale, encode and store
@@ -124,19 +126,6 @@ class NormBlock {
     }
   }
 
-  __device__ __forceinline__ void norm(float factor, Chunk (&chunk)[kChunks]) const {
-    if (call_.source.form() == NormForm::standard) {
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) chunk[k] = Source::standard(chunk[k], factor, weight_[k]);
-      }
-    } else {
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        if (is_there(k)) chunk[k] = Source::gemma(chunk[k], factor, weight_[k]);
-      }
-    }
-  }
   __device__ __forceinline__ void keep(int32_t row, const Chunk (&chunk)[kChunks]) const {
     std::byte* const out = at(call_.source.rows_out().begin(row));
 #pragma unroll

@@ -76,7 +76,6 @@ class NormRows {
   [[nodiscard]] __device__ __forceinline__ bool is_kept() const { return is_kept_; }
   // Profile vllm: plan::ResidualSum::unrounded.
   [[nodiscard]] __device__ __forceinline__ bool sums_unrounded() const { return sums_unrounded_; }
-  [[nodiscard]] __device__ __forceinline__ NormForm form() const { return form_; }
 
   [[nodiscard]] __device__ __forceinline__ Chunk x(Index row, Index column, Index count) const {
     return Held<T>::of_memory(x_.template load<T>(row, column, count));
@@ -159,6 +158,24 @@ class NormRows {
     for (int i = 0; i < plan::kChunk; ++i) v[i] = numerics::normed_gemma(v[i], factor, w[i]);
     return Held<T>::round(v);
   }
+
+  // The chunks k of which is_there(k), by weight_of(k). The form is asked for once.
+  template <int kChunks, class IsThere, class WeightOf>
+  __device__ __forceinline__ void norm(float factor, Chunk (&chunk)[kChunks],
+                                       const IsThere& is_there, const WeightOf& weight_of) const {
+    if (form_ == NormForm::standard) {
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) {
+        if (is_there(k)) chunk[k] = standard(chunk[k], factor, weight_of(k));
+      }
+    } else {
+#pragma unroll
+      for (int k = 0; k < kChunks; ++k) {
+        if (is_there(k)) chunk[k] = gemma(chunk[k], factor, weight_of(k));
+      }
+    }
+  }
+
   // One element, before its last rounding, of any weight.
   [[nodiscard]] __device__ __forceinline__ float element(float z, float factor,
                                                          float weight) const {

@@ -47,6 +47,9 @@ cuda::KernelKey key_of(const PlannedFused& planned, FusedCall call, const plan::
     key.threads = plan.threads;
     key.unit = plan.unit;
     key.residual = plan.residual;
+  } else if (plan.split == plan::GpuSplit::norm_team) {
+    key.rounds = plan::norm_team_rounds(planned.problem.columns);
+    key.unit = plan.unit;
   }
   return key;
 }
