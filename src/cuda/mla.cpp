@@ -17,6 +17,7 @@ Status problems_of(const plan::Mla& mla, Problems* problems) {
   Status status =
       quantize_problem(mla.q_source(), mla.q_recipe, out.q_codes, out.q_scales, &problems->q);
   if (!status.ok()) return status;
+  problems->q.shared_bytes = 0;  // a part is one of the blocks of another kernel: no teams
   return mla.has_kv_codes() ? quantize_problem(mla.kv_source(), mla.kv_recipe, out.kv_codes,
                                                out.kv_scales, &problems->kv)
                             : rows_problem(mla.kv_source(), out.kv, &problems->kv);

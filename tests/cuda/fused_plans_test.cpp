@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "cuda/devices.hpp"
 #include "plan/gpu_plan.hpp"
+#include "tests/cuda/support/call_parts.hpp"
 #include "tests/cuda/support/cases.hpp"
 #include "tests/cuda/support/fused_calls.hpp"
 #include "tests/cuda/support/fused_plans.hpp"
+#include "tests/cuda/support/graph.hpp"
 #include "tests/cuda/support/shapes.hpp"
 #include "tests/support/recipes.hpp"
 
@@ -95,7 +98,118 @@ std::vector<FusedCase> planned_cases() {
   return cases;
 }
 
+// Norms by every shape of teams on one block and on two: fewer rows than teams, one for each, one
+// round of the rings, and rounds of which the last is not full.
+constexpr int64_t kTeamRows[] = {1, 3, 8, 9, 12, 31};
+constexpr int64_t kTeamColumns[] = {1024, 3072, 4096, 5120, 7168, 8192};
+
+std::vector<Recipe> team_recipes() {
+  std::vector<Recipe> recipes = group_recipes(128);
+  for (ScaleEncoding encoding : kUnpackedEncodings) recipes.push_back(with(per_token(), encoding));
+  recipes.push_back(with(per_channel(), ScaleEncoding::f32));
+  return recipes;
+}
+
+std::vector<FusedCase> team_cases() {
+  std::vector<FusedCase> cases;
+  for (int64_t columns : kTeamColumns) {
+    for (int64_t rows : kTeamRows) {
+      for (const Recipe& recipe : team_recipes()) {
+        const size_t i = cases.size();
+        const DType dtype = i % 2 == 0 ? DType::bf16 : DType::f16;
+        FusedCase c = fused_case({plan::SourceKind::rms_norm, dtype}, recipe,
+                                 i / 2 % 2 == 0 ? PoolKind::mixed : PoolKind::finite, dtype,
+                                 {rows, columns}, i, 64 + rows * 48);
+        c.producer.form = i % 3 == 0 ? NormForm::gemma : NormForm::standard;
+        c.row_out = i % 5 == 0 ? RowOut::stored : RowOut::absent;
+        // Rows of x and of the codes apart, by multiples of 16 bytes and of 8.
+        if (i % 4 == 1) c.x.strides[0] = columns + 24;
+        if (i % 4 == 2) c.codes = shape_view(DType::e4m3, {rows, columns}, {columns + 8, 1});
+        cases.push_back(c);
+      }
+    }
+  }
+  return cases;
+}
+
+std::vector<plan::GpuPlan> team_plans(Lane& lane, const FusedCase& c) {
+  lane.reset();
+  const FusedSlots slots = reserve(lane, c, FusedCall::fused);
+  PlannedFused planned;
+  const Status status = plan_on(lane.gpu_side({}, 0), c, slots, FusedCall::fused, &planned);
+  if (!status.ok()) return {};
+  std::vector<plan::GpuPlan> plans = plan::candidate_plans(planned.problem);
+  std::erase_if(plans,
+                [](const plan::GpuPlan& plan) { return plan.split != plan::GpuSplit::norm_team; });
+  return plans;
+}
+
+std::string compare_teams(Lane& lane, const FusedCase& c) {
+  const std::vector<plan::GpuPlan> plans = team_plans(lane, c);
+  if (plans.empty()) return "  " + to_string(c, FusedCall::fused) + "\n    no plan with teams";
+  for (const plan::GpuPlan& plan : plans) {
+    for (int64_t blocks : {1, 2}) {
+      lane.reset();
+      const std::string text =
+          compare_forced(lane, c, FusedCall::fused, on_few_blocks(plan, blocks));
+      if (!text.empty()) return text;
+    }
+  }
+  return {};
+}
+
 class FusedPlans : public GpuTest {};
+
+// On a device without bulk copies there is no such plan to force.
+bool has_teams() {
+  cuda::DeviceFacts facts;
+  return cuda::find_device(0, &facts).ok() && facts.code_version >= 90;
+}
+
+TEST_F(FusedPlans, TeamsGoRoundTheirRows) {
+  if (!has_teams()) GTEST_SKIP() << "no bulk copies on this device";
+  run_all(team_cases(), compare_teams);
+}
+
+// Two calls in a graph, the second one perhaps dependent on the first, of rows enough for the
+// library to choose teams; they lie over each other.
+TEST_F(FusedPlans, TeamsOfManyRowsInAGraph) {
+  if (!has_teams()) GTEST_SKIP() << "no bulk copies on this device";
+  constexpr int64_t kRows = 1537;
+  constexpr int64_t kNeededBytes = int64_t{227} << 10;  // for every shape that is chosen
+  Lane lane(kLaneBytes);
+  for (DependentLaunch dependent : {DependentLaunch::off, DependentLaunch::on}) {
+    for (int64_t columns : {4096, 8192}) {
+      for (const Recipe& recipe : {per_token(), per_group(128)}) {
+        lane.reset();
+        FusedCase c = fused_case({plan::SourceKind::rms_norm}, recipe, PoolKind::finite,
+                                 DType::bf16, {1, columns}, 1);
+        c.x = shape_view(DType::bf16, {kRows, columns}, {512, 1});
+        c.x_begin = 0;
+        c.dependent_launch = dependent;
+        const FusedSlots slots = reserve(lane, c, FusedCall::fused);
+        const Side gpu = lane.gpu_side({}, 0);
+        PlannedFused planned;
+        ASSERT_TRUE(plan_on(gpu, c, slots, FusedCall::fused, &planned).ok());
+        if (planned.problem.shared_bytes >= kNeededBytes) {
+          EXPECT_EQ(plan::plan_gpu(planned.problem).split, plan::GpuSplit::norm_team);
+        }
+        const Graph graph(lane.stream(), [&] {
+          const Status first = call_on(gpu, c, slots, FusedCall::fused);
+          return first.ok() ? call_on(gpu, c, slots, FusedCall::fused) : first;
+        });
+        ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+        lane.upload();
+        graph.launch(lane.stream());
+        lane.download();
+        lane.synchronize();
+        ASSERT_TRUE(call_on(lane.cpu_side({}), c, slots, FusedCall::fused).ok());
+        const auto difference = lane.difference();
+        EXPECT_FALSE(difference) << to_string(c, FusedCall::fused) << difference->text;
+      }
+    }
+  }
+}
 
 TEST_F(FusedPlans, QuantizeByEveryCandidate) {
   run_all(planned_cases(), [](Lane& lane, const FusedCase& c) {

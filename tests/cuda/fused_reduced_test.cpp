@@ -150,7 +150,7 @@ struct EveryWay {
     ASSERT_TRUE(status.ok()) << status.message();
     for (const plan::GpuPlan& plan : plan::candidate_plans(planned.problem)) {
       if (launched.emplace(key_of(planned, form, plan), plan.loads, plan.units).second) {
-        cases.push_back({c, form, plan});
+        cases.push_back({c, form, on_few_blocks(plan, 1)});
       }
     }
   }
@@ -186,6 +186,19 @@ void add_every_way(EveryWay& all) {
       }
     }
   }
+  // Norms by teams: a kernel for each number of rounds of the sum's tree, and rows enough for a
+  // team to go round its ring.
+  for (int64_t columns : {4096, 6144, 8192}) {
+    for (const Recipe& recipe : {per_token(), per_group(128)}) {
+      for (ScaleEncoding encoding : {ScaleEncoding::f32, ScaleEncoding::ue8m0}) {
+        for (DType dtype : {DType::bf16, DType::f16}) {
+          FusedCase c = fused_case({plan::SourceKind::rms_norm, dtype}, with(recipe, encoding),
+                                   PoolKind::finite, dtype, {11, columns}, all.cases.size());
+          all.add(lane, c, FusedCall::fused);
+        }
+      }
+    }
+  }
 }
 
 std::string compare_way(Lane& lane, const Forced& c) {
@@ -193,14 +206,17 @@ std::string compare_way(Lane& lane, const Forced& c) {
 }
 
 // What a checker of shared memory can look at within a minute: of one dtype, each kernel that uses
-// it.
+// it; those of teams of one length.
 TEST_F(FusedReduced, KernelsWithSharedMemory) {
   EveryWay all;
   add_every_way(all);
   std::erase_if(all.cases, [](const Forced& c) {
     const bool is_alone =
         c.plan.split == plan::GpuSplit::groups || c.plan.split == plan::GpuSplit::given;
-    return is_alone || c.call.x.dtype != DType::bf16 || c.call.recipe.format != Format::e4m3;
+    const bool is_of_other_teams =
+        c.plan.split == plan::GpuSplit::norm_team && c.call.hidden() != 4096;
+    return is_alone || is_of_other_teams || c.call.x.dtype != DType::bf16 ||
+           c.call.recipe.format != Format::e4m3;
   });
   EXPECT_GE(all.cases.size(), 20U);
   run_all(all.cases, compare_way);

@@ -1,5 +1,7 @@
 #include "tests/cuda/support/fused_plans.hpp"
 
+#include <algorithm>
+
 #include "cuda/operators.hpp"
 #include "tests/support/calls.hpp"
 
@@ -52,6 +54,11 @@ cuda::KernelKey key_of(const PlannedFused& planned, FusedCall call, const plan::
     key.unit = plan.unit;
   }
   return key;
+}
+
+plan::GpuPlan on_few_blocks(plan::GpuPlan plan, int64_t blocks) {
+  if (plan.split == plan::GpuSplit::norm_team) plan.blocks = std::min(plan.blocks, blocks);
+  return plan;
 }
 
 std::string compare_forced(Lane& lane, const FusedCase& c, FusedCall call,

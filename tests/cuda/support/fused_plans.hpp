@@ -23,6 +23,10 @@ Status call_by_plan(const Side& side, const PlannedFused& planned, const FusedSl
                     FusedCall call, const plan::GpuPlan& plan);
 cuda::KernelKey key_of(const PlannedFused& planned, FusedCall call, const plan::GpuPlan& plan);
 
+// A norm by teams on this many blocks at most, so that few rows go round the rings of a team. Other
+// plans as they are.
+plan::GpuPlan on_few_blocks(plan::GpuPlan plan, int64_t blocks);
+
 // Empty: the GPU by this plan gives the CPU's bytes.
 std::string compare_forced(Lane& lane, const FusedCase& c, FusedCall call,
                            const plan::GpuPlan& plan);
