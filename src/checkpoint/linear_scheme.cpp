@@ -23,10 +23,10 @@ Status check_block(int64_t rows, int64_t columns) {
 
 Status check_fp8(const char* what, const QuantizedTensorConfig& args) {
   if (args.bits == 8 && args.type == "float" && args.is_symmetric) return {};
-  return unsupported(fmt::format("quantization_config: {}: expected FP8 without zero points, got "
-                                 "{}-bit {}{}",
-                                 what, args.bits, shown(args.type),
-                                 args.is_symmetric ? "" : " with zero points"));
+  return unsupported(
+      fmt::format("quantization_config: {}: expected FP8 without zero points, got "
+                  "{}-bit {}{}",
+                  what, args.bits, shown(args.type), args.is_symmetric ? "" : " with zero points"));
 }
 
 Status read_weights(const QuantizedTensorConfig& args, Granularity* weights) {
@@ -91,9 +91,10 @@ Status read_fp8(const QuantizationConfig& config, LinearScheme* scheme) {
   } else if (config.activation_scheme == "static" && !is_block) {
     scheme->activations = ActivationScales::given;
   } else {
-    return unsupported(fmt::format("quantization_config: activation_scheme: expected dynamic{}, "
-                                   "got {}",
-                                   is_block ? "" : " or static", shown(config.activation_scheme)));
+    return unsupported(
+        fmt::format("quantization_config: activation_scheme: expected dynamic{}, "
+                    "got {}",
+                    is_block ? "" : " or static", shown(config.activation_scheme)));
   }
   return {};
 }
@@ -106,9 +107,8 @@ Status linear_scheme(const QuantizationConfig& config, size_t group, LinearSchem
   switch (config.format) {
     case SourceFormat::compressed_tensors:
       if (group >= config.groups.size()) {
-        return unsupported(
-            fmt::format("quantization_config: expected a group {}, got {} groups", group,
-                        config.groups.size()));
+        return unsupported(fmt::format("quantization_config: expected a group {}, got {} groups",
+                                       group, config.groups.size()));
       }
       status = read_group(config.groups[group], &read);
       break;
@@ -117,8 +117,8 @@ Status linear_scheme(const QuantizationConfig& config, size_t group, LinearSchem
       status = read_fp8(config, &read);
       break;
     default:
-      return unsupported(fmt::format("quantization_config: expected FP8, got {}",
-                                     to_string(config.format)));
+      return unsupported(
+          fmt::format("quantization_config: expected FP8, got {}", to_string(config.format)));
   }
   if (status.ok()) *scheme = read;
   return status;

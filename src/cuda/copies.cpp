@@ -30,11 +30,10 @@ Status copy_rows(const linear::Rows& rows, int device, const Exec& exec) {
 Status zero_rows(const linear::Rows& rows, int device, const Exec& exec) {
   const ScopedDevice scoped(device);
   if (!scoped.status().ok()) return scoped.status();
-  return status_of(cudaMemset2DAsync(rows.to, pitch_of(rows.to_pitch, rows), 0,
-                                     static_cast<size_t>(rows.width),
-                                     static_cast<size_t>(rows.height),
-                                     static_cast<cudaStream_t>(exec.stream)),
-                   "cudaMemset2DAsync");
+  return status_of(
+      cudaMemset2DAsync(rows.to, pitch_of(rows.to_pitch, rows), 0, static_cast<size_t>(rows.width),
+                        static_cast<size_t>(rows.height), static_cast<cudaStream_t>(exec.stream)),
+      "cudaMemset2DAsync");
 }
 
 }  // namespace rowscale::cuda

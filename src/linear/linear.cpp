@@ -72,8 +72,7 @@ Status check_out(const PackedWeight& weight, const TensorView& out, const Tensor
     return invalid("out: expected the device of the weight, got " + to_string(out));
   }
   if (api::is_absent(bias)) return {};
-  ROWSCALE_RETURN_IF_ERROR(
-      api::check_dtype({"bias", bias}, {DType::f32, DType::f16, DType::bf16}));
+  ROWSCALE_RETURN_IF_ERROR(api::check_dtype({"bias", bias}, {DType::f32, DType::f16, DType::bf16}));
   ROWSCALE_RETURN_IF_ERROR(api::check_layout({"bias", bias}));
   if (bias.rank != 1 || bias.shape[0] != weight.spec.n) {
     return invalid(fmt::format("bias: expected [{}], got {}", weight.spec.n, to_string(bias)));
@@ -107,9 +106,8 @@ Status make_call(const LinearFp8::Data& layer, const TensorView& out, const Tens
   if (call->has_given_scale()) {
     call->input.scales = spec.view(layer.options.input_scale.data, weight.device);
   } else {
-    call->input.scales =
-        spec.view(static_cast<void*>(memory == nullptr ? nullptr : memory + at.scales),
-                  weight.device);
+    call->input.scales = spec.view(
+        static_cast<void*>(memory == nullptr ? nullptr : memory + at.scales), weight.device);
     bytes += round_up(static_cast<size_t>(spec.allocation * element_size(spec.dtype)), kUnit);
   }
   at.quantize = bytes;
@@ -127,9 +125,9 @@ ProductCall product_call(const Call& call, const WeightPart& part) {
   product.input = call.input;
   const auto slice = [&part](TensorView view, int dimension) {
     // A null pointer too: an address as well aligned as the slice's will be.
-    view.data = reinterpret_cast<void*>(
-        reinterpret_cast<uintptr_t>(view.data) +
-        static_cast<uintptr_t>(part.first_row * element_size(view.dtype)));
+    view.data =
+        reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(view.data) +
+                                static_cast<uintptr_t>(part.first_row * element_size(view.dtype)));
     view.shape[dimension] = part.rows;
     return view;
   };
@@ -142,8 +140,8 @@ Status check_x(const Call& call, const TensorView& x, int64_t columns) {
   ROWSCALE_RETURN_IF_ERROR(api::check_dtype({"x", x}, {DType::f32, DType::f16, DType::bf16}));
   ROWSCALE_RETURN_IF_ERROR(api::check_layout({"x", x}));
   if (x.rank - x.column_rank != 1 || x.rows() != call.out.shape[0] || x.columns() != columns) {
-    return invalid(fmt::format("x: expected [{}, {}], got {}", call.out.shape[0], columns,
-                               to_string(x)));
+    return invalid(
+        fmt::format("x: expected [{}, {}], got {}", call.out.shape[0], columns, to_string(x)));
   }
   if (x.row_counts != nullptr) return invalid("x: expected no row_counts");
   if (x.device != call.out.device) {
@@ -159,9 +157,10 @@ Status check_workspace(const Workspace& workspace, size_t needed) {
                                needed, workspace.data == nullptr ? 0 : workspace.bytes));
   }
   if (reinterpret_cast<uintptr_t>(workspace.data) % kUnit != 0) {
-    return invalid(fmt::format("exec.workspace: expected an address that is a multiple of {}, got "
-                               "{}",
-                               kUnit, workspace.data));
+    return invalid(
+        fmt::format("exec.workspace: expected an address that is a multiple of {}, got "
+                    "{}",
+                    kUnit, workspace.data));
   }
   return {};
 }
@@ -315,8 +314,8 @@ Status LinearFp8::make(const PackedWeight& weight, const LinearOptions& options,
        {std::tuple{"weight.codes", weight.codes, weight.spec.codes_bytes},
         std::tuple{"weight.scales", weight.scales, weight.spec.scales_bytes}}) {
     if ((bytes > 0 && data == nullptr) || reinterpret_cast<uintptr_t>(data) % 16 != 0) {
-      return invalid(fmt::format("{}: expected {} bytes at a multiple of 16, got {}", name, bytes,
-                                 data));
+      return invalid(
+          fmt::format("{}: expected {} bytes at a multiple of 16, got {}", name, bytes, data));
     }
   }
   if (weight.spec.parts.empty()) {

@@ -66,17 +66,17 @@ Status check_shard(const WeightShard& shard, size_t index, const WeightShard& fi
                                recipe, api::granularity_text(shard.recipe)));
   }
   if (is_block(shard.recipe) != is_block(first.recipe)) {
-    return invalid(fmt::format("{}: expected per_block for all shards or for none, got {} beside "
-                               "{}",
-                               recipe, api::granularity_text(shard.recipe),
-                               api::granularity_text(first.recipe)));
+    return invalid(fmt::format(
+        "{}: expected per_block for all shards or for none, got {} beside "
+        "{}",
+        recipe, api::granularity_text(shard.recipe), api::granularity_text(first.recipe)));
   }
   if (shard.recipe.format != first.recipe.format) {
     return invalid(recipe + ": expected the format of shards[0]");
   }
   const api::Named named{codes.c_str(), shard.codes};
-  ROWSCALE_RETURN_IF_ERROR(api::check_dtype(
-      named, {shard.recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2}));
+  ROWSCALE_RETURN_IF_ERROR(
+      api::check_dtype(named, {shard.recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2}));
   ROWSCALE_RETURN_IF_ERROR(api::check_layout(named));
   if (shard.codes.rank != 2 || shard.codes.column_rank != 1 || shard.codes.row_counts != nullptr) {
     return invalid(fmt::format("{}: expected [n, k], got {}", codes, to_string(shard.codes)));
@@ -103,9 +103,8 @@ void place(const PackedWeightSpec& spec, WeightPart* part, size_t* codes, size_t
   part->padded_rows = round_up(part->rows, blocks ? linear::kBlock : kRowUnit);
   part->codes_offset = *codes;
   part->scales_offset = *scales;
-  const int64_t scale_count = blocks ? part->padded_rows / linear::kBlock *
-                                           linear::scale_pitch(spec)
-                                     : part->padded_rows;
+  const int64_t scale_count =
+      blocks ? part->padded_rows / linear::kBlock * linear::scale_pitch(spec) : part->padded_rows;
   *codes += round_up(static_cast<size_t>(part->padded_rows * spec.padded_k), kPartUnit);
   *scales += round_up(static_cast<size_t>(scale_count) * sizeof(float), kPartUnit);
 }
@@ -149,8 +148,8 @@ Status put_scales(const WeightShard& shard, const Place& place, const Exec& exec
     return widen(shard.scales, spec, place, device, exec);
   }
   Recipe recipe = shard.recipe;
-  recipe.encoding = recipe.encoding == ScaleEncoding::f32 ? ScaleEncoding::f32
-                                                           : ScaleEncoding::ue8m0_f32;
+  recipe.encoding =
+      recipe.encoding == ScaleEncoding::f32 ? ScaleEncoding::f32 : ScaleEncoding::ue8m0_f32;
   recipe.layout = is_block(recipe) ? ScaleLayout::block_k4 : ScaleLayout::row_major;
   ScaleSpec packed;
   ROWSCALE_RETURN_IF_ERROR(scale_spec(shard.codes, recipe, &packed));

@@ -50,10 +50,10 @@ Status tensors_of(const ProductCall& call, Form form, MatmulTensors* t, MatmulOp
   }
   t->a = TensorView::strided(call.input.codes.data, call.input.codes.dtype, {m, k}, {k, 1},
                              weight.device);
-  t->b = TensorView::contiguous(static_cast<std::byte*>(weight.codes) + part.codes_offset,
-                                call.weight->spec.recipe.format == Format::e4m3 ? DType::e4m3
-                                                                                : DType::e5m2,
-                                {n, k}, weight.device);
+  t->b = TensorView::contiguous(
+      static_cast<std::byte*>(weight.codes) + part.codes_offset,
+      call.weight->spec.recipe.format == Format::e4m3 ? DType::e4m3 : DType::e5m2, {n, k},
+      weight.device);
   ScaleSpec spec;
   ROWSCALE_RETURN_IF_ERROR(scale_spec(t->a, options->a, &spec));
   t->scale_a = spec.view(call.input.scales.data, weight.device);
@@ -92,8 +92,7 @@ Status make(const ProductCall& call, Form form, Product* product) {
   if (form == Form::padded) ROWSCALE_RETURN_IF_ERROR(pad_outputs(call, &made));
   ROWSCALE_RETURN_IF_ERROR(product::make_problem(made.tensors, options, &made.problem));
   ROWSCALE_RETURN_IF_ERROR(product::cached_plan(made.problem, options, &made.plan));
-  made.workspace_bytes =
-      made.plan_offset + round_up(made.plan->way->workspace_bytes(), kUnit);
+  made.workspace_bytes = made.plan_offset + round_up(made.plan->way->workspace_bytes(), kUnit);
   *product = std::move(made);
   return {};
 }

@@ -13,9 +13,10 @@ Status linear_options(const LinearScheme& scheme, LinearOptions* options) {
   }
   switch (scheme.activations) {
     case ActivationScales::none:
-      return {StatusCode::unsupported,
-              "scheme.activations: expected dynamic or given, got none: a layer whose weights alone "
-              "are quantized is no FP8 product"};
+      return {
+          StatusCode::unsupported,
+          "scheme.activations: expected dynamic or given, got none: a layer whose weights alone "
+          "are quantized is no FP8 product"};
     case ActivationScales::dynamic:
       options->input = is_block ? per_group(128) : per_token();
       return {};

@@ -239,7 +239,8 @@ TEST(Linear, RefusesCalls) {
   ASSERT_TRUE(call.workspace(&exec).ok());
   Exec small = exec;
   small.workspace.bytes = 16;
-  EXPECT_EQ(refusal(call.layer().run(call.x(), {}, call.out(), small)).find("exec.workspace: "), 0U);
+  EXPECT_EQ(refusal(call.layer().run(call.x(), {}, call.out(), small)).find("exec.workspace: "),
+            0U);
   TensorView wrong = call.x();
   wrong.shape[1] = 255;
   EXPECT_EQ(refusal(call.layer().run(wrong, {}, call.out(), exec)).find("x: expected [3, 256]"),
@@ -264,8 +265,8 @@ TEST(Linear, RefusesSchemesAndShards) {
   std::vector<WeightShard> shards = call.shards();
   PackedWeightSpec spec;
   shards[1].codes.shape[1] = 128;
-  EXPECT_EQ(refusal(packed_weight_spec(shards, &spec)).find("shards[1].codes: expected 256 columns"),
-            0U);
+  EXPECT_EQ(
+      refusal(packed_weight_spec(shards, &spec)).find("shards[1].codes: expected 256 columns"), 0U);
   shards = call.shards();
   shards[1].recipe = per_block(128, 128);
   EXPECT_EQ(refusal(packed_weight_spec(shards, &spec)).find("shards[1].recipe: "), 0U);

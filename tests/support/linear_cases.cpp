@@ -112,8 +112,8 @@ void LinearCall::make_shards() {
       floats.push_back(scale);
       scales.push_back(static_cast<double>(scale));
     }
-    shard.codes = TensorView::strided(place(memory_, image), DType::e4m3, {n, k}, {stride, 1},
-                                      device);
+    shard.codes =
+        TensorView::strided(place(memory_, image), DType::e4m3, {n, k}, {stride, 1}, device);
     void* at = place(memory_, data_of(case_.stored_scales, floats));
     shard.scales = TensorView::contiguous(at, case_.stored_scales, {rows, columns}, device);
     if (case_.weights == Granularity::per_tensor) {
