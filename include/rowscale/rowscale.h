@@ -1,6 +1,6 @@
 /* The C interface of rowscale. Everything said of tensors, recipes, streams, ownership and errors
  * in the C++ headers (tensor.hpp, recipe.hpp, exec.hpp, quantize.hpp, producers.hpp, mla.hpp,
- * matmul.hpp) holds here too; the functions have the same names behind rs_.
+ * matmul.hpp, linear.hpp) holds here too; the functions have the same names behind rs_.
  *
  * Structs carry their own size, so that a newer library can read an older program's: start each
  * with its _INIT macro, outputs too. Fields are only ever added at the end. Enumerators keep their
@@ -260,6 +260,30 @@ typedef struct rs_matmul_tensors {
 /* Of rs_matmul_plan_make, to rs_matmul_plan_free. Calls on one plan may run at once. */
 typedef struct rs_matmul_plan rs_matmul_plan;
 
+/* codes, scales: linear.hpp's WeightShard. recipe: NULL for per_channel. */
+typedef struct rs_weight_shard {
+  size_t struct_size;
+  const rs_tensor* codes;
+  const rs_tensor* scales;
+  const rs_recipe* recipe;
+} rs_weight_shard;
+#define RS_WEIGHT_SHARD_INIT \
+  { sizeof(rs_weight_shard), NULL, NULL, NULL }
+
+/* input: NULL for per_token. input_scale: NULL, or one f32. matmul: NULL for the defaults; its a
+ * and b are not read. */
+typedef struct rs_linear_options {
+  size_t struct_size;
+  const rs_recipe* input;
+  const rs_tensor* input_scale;
+  const rs_matmul_options* matmul;
+} rs_linear_options;
+#define RS_LINEAR_OPTIONS_INIT \
+  { sizeof(rs_linear_options), NULL, NULL, NULL }
+
+/* Of rs_linear_make, to rs_linear_free. Calls on one layer may run at once. */
+typedef struct rs_linear rs_linear;
+
 /* Version, commit, compilers and architectures, as --version prints them. Static storage. */
 RS_API const char* rs_version(void);
 /* What the last failed call of this thread said; "" before the first. Valid until this thread's
@@ -379,6 +403,42 @@ RS_API rs_status rs_matmul_plan_equal(const rs_matmul_plan* a, const rs_matmul_p
 /* As rs_recipe_to_string. */
 RS_API rs_status rs_matmul_plan_to_string(const rs_matmul_plan* plan, char* text, size_t capacity,
                                           size_t* needed);
+
+/* What rs_linear_make wants for codes and scales. */
+RS_API rs_status rs_packed_weight_bytes(const rs_weight_shard* const* shards, int32_t count,
+                                        size_t* codes_bytes, size_t* scales_bytes);
+/* Packs the shards into codes and scales, which stay the caller's and are read by every call, in
+ * exec->stream on a GPU. *linear is NULL where it fails. */
+RS_API rs_status rs_linear_make(const rs_weight_shard* const* shards, int32_t count, void* codes,
+                                void* scales, const rs_linear_options* options,
+                                const rs_exec* exec, rs_linear** linear);
+/* NULL does nothing. */
+RS_API void rs_linear_free(rs_linear* linear);
+/* *workspace_bytes of exec->workspace for calls with such an out and bias (or NULL). */
+RS_API rs_status rs_linear_prepare(const rs_linear* linear, const rs_tensor* out,
+                                   const rs_tensor* bias, size_t* workspace_bytes);
+/* bias: NULL for none. */
+RS_API rs_status rs_linear_run(const rs_linear* linear, const rs_tensor* x, const rs_tensor* bias,
+                               const rs_tensor* out, const rs_exec* exec);
+RS_API rs_status rs_linear_run_rms_norm(const rs_linear* linear, const rs_tensor* x,
+                                        const rs_rms_norm_args* args, const rs_tensor* bias,
+                                        const rs_tensor* out, const rs_exec* exec);
+RS_API rs_status rs_linear_run_silu_mul(const rs_linear* linear, const rs_tensor* x,
+                                        const rs_tensor* bias, const rs_tensor* out,
+                                        const rs_exec* exec);
+RS_API rs_status rs_linear_run_gelu_tanh_mul(const rs_linear* linear, const rs_tensor* x,
+                                             const rs_tensor* bias, const rs_tensor* out,
+                                             const rs_exec* exec);
+RS_API rs_status rs_linear_run_relu2(const rs_linear* linear, const rs_tensor* x,
+                                     const rs_tensor* bias, const rs_tensor* out,
+                                     const rs_exec* exec);
+RS_API rs_status rs_linear_run_swiglu_clamped(const rs_linear* linear, const rs_tensor* x,
+                                              const rs_swiglu_args* args, const rs_tensor* bias,
+                                              const rs_tensor* out, const rs_exec* exec);
+/* As rs_recipe_to_string: how calls with such an out and bias run. */
+RS_API rs_status rs_linear_describe(const rs_linear* linear, const rs_tensor* out,
+                                    const rs_tensor* bias, char* text, size_t capacity,
+                                    size_t* needed);
 
 #ifdef __cplusplus
 }

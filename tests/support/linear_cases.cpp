@@ -72,7 +72,8 @@ void quantize_model(const LinearCase& c, const std::vector<float>& x, float inpu
 
 }  // namespace
 
-LinearCall::LinearCall(const LinearCase& c, MatmulMemory* memory) : case_(c), memory_(memory) {
+LinearCall::LinearCall(const LinearCase& c, MatmulMemory* memory, const Exec& exec)
+    : case_(c), memory_(memory), exec_(exec) {
   make_shards();
   make_input();
   make_outputs();
@@ -135,7 +136,7 @@ void LinearCall::make_input() {
   }
   x_ = TensorView::contiguous(place(memory_, data_of(case_.x, x_values_)), case_.x,
                               {case_.m, case_.k}, memory_->device());
-  linear_options({case_.weights, case_.activations}, &options_).ok();
+  EXPECT_TRUE(linear_options({case_.weights, case_.activations}, &options_).ok());
   options_.matmul = case_.matmul;
   if (case_.activations == ActivationScales::given) {
     input_scale_ = 0.037F;
@@ -166,7 +167,7 @@ Status LinearCall::make(size_t first, size_t last) {
   if (Status s = packed_weight_spec(shards, &weight_.spec); !s.ok()) return s;
   weight_.codes = noise(memory_, weight_.spec.codes_bytes);
   weight_.scales = noise(memory_, weight_.spec.scales_bytes);
-  if (Status s = pack_weight(shards, weight_); !s.ok()) return s;
+  if (Status s = pack_weight(shards, weight_, exec_); !s.ok()) return s;
   if (Status s = LinearFp8::make(weight_, options_, &layer_); !s.ok()) return s;
 
   const int64_t stride = rows_ + case_.gap_out;
@@ -267,9 +268,9 @@ testing::AssertionResult LinearCall::check() const {
 
 testing::AssertionResult linear_is_right(const LinearCase& c, MatmulMemory* memory,
                                          const Exec& exec) {
-  LinearCall call(c, memory);
+  LinearCall call(c, memory, exec);
   if (Status s = call.make(); !s.ok()) return testing::AssertionFailure() << s.message();
-  if (Status s = call.run(exec); !s.ok()) return testing::AssertionFailure() << s.message();
+  if (Status s = call.run(); !s.ok()) return testing::AssertionFailure() << s.message();
   return call.check();
 }
 

@@ -31,7 +31,8 @@ struct LinearCase {
 // The tensors of a case in a device's memory, around them NaN.
 class LinearCall {
  public:
-  LinearCall(const LinearCase& c, MatmulMemory* memory);
+  // exec: the stream that packs and runs.
+  LinearCall(const LinearCase& c, MatmulMemory* memory, const Exec& exec = {});
 
   // Of the library, packed and made. `first` to `last`: those shards alone.
   Status make(size_t first, size_t last);
@@ -48,7 +49,8 @@ class LinearCall {
   // exec with a workspace of what prepare() says, full of NaN.
   Status workspace(Exec* exec);
   // Poisons out, then the layer.
-  Status run(const Exec& exec = {});
+  Status run() { return run(exec_); }
+  Status run(const Exec& exec);
   // The rows of out, without gaps; fails the test where a gap was written.
   [[nodiscard]] std::vector<std::byte> result() const;
   // Every element of the last run within the bound.
@@ -61,6 +63,7 @@ class LinearCall {
 
   LinearCase case_;
   MatmulMemory* memory_;
+  Exec exec_;
   std::vector<WeightShard> shards_;
   std::vector<std::vector<uint8_t>> shard_codes_;
   std::vector<std::vector<double>> shard_scales_;  // [scale rows][groups]
