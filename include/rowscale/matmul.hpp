@@ -86,7 +86,7 @@ struct MatmulTensors {
   // Experts (grouped_matmul): b is [experts, n, k], and one of
   //   rows sorted by expert: a is [m, k], and rows offsets[e] to offsets[e + 1] belong to expert e.
   //     int32 [experts + 1] on the tensors' device. An offset is clamped to 0 .. m, and to no less
-  //     than the one before it. Rows that belong to nobody are neither read nor written.
+  //     than the one before it. Rows that belong to nobody reach no result and are not written.
   //   masked rows: a is [experts, rows, k] with row_counts, out is [experts, rows, n].
   TensorView expert_offsets;
 };

@@ -410,8 +410,8 @@ RS_API rs_status rs_packed_weight_bytes(const rs_weight_shard* const* shards, in
 /* Packs the shards into codes and scales, which stay the caller's and are read by every call, in
  * exec->stream on a GPU. *linear is NULL where it fails. */
 RS_API rs_status rs_linear_make(const rs_weight_shard* const* shards, int32_t count, void* codes,
-                                void* scales, const rs_linear_options* options,
-                                const rs_exec* exec, rs_linear** linear);
+                                void* scales, const rs_linear_options* options, const rs_exec* exec,
+                                rs_linear** linear);
 /* NULL does nothing. */
 RS_API void rs_linear_free(rs_linear* linear);
 /* *workspace_bytes of exec->workspace for calls with such an out and bias (or NULL). */

@@ -19,8 +19,10 @@ using api::read_optional;
 using api::run;
 
 // The structs of version 0.1.
-constexpr size_t kShardSize = sizeof(rs_weight_shard);
-constexpr size_t kOptionsSize = sizeof(rs_linear_options);
+constexpr size_t kShardSize = 32;
+constexpr size_t kOptionsSize = 32;
+static_assert(sizeof(rs_weight_shard) >= kShardSize);
+static_assert(sizeof(rs_linear_options) >= kOptionsSize);
 
 Status read_shards(const rs_weight_shard* const* shards, int32_t count,
                    std::vector<WeightShard>* out) {

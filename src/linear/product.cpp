@@ -97,8 +97,9 @@ Status make(const ProductCall& call, Form form, Product* product) {
   return {};
 }
 
-bool is_for_any_shape(MatmulBackend backend) {
-  return backend == MatmulBackend::general || backend == MatmulBackend::dequantize;
+// What serves many rows at the speed of the machine, and asks for sizes that padding makes.
+bool is_for_many_rows(MatmulBackend backend) {
+  return backend == MatmulBackend::cublaslt || backend == MatmulBackend::split;
 }
 
 }  // namespace
@@ -112,7 +113,7 @@ Status find_product(const ProductCall& call, Product* product) {
     // A row's bits depend on m where the form does.
     if (call.options.batch_invariance == BatchInvariance::on ||
         call.options.backend != MatmulBackend::best || product->problem.m <= kFewRows ||
-        !is_for_any_shape(product->plan->backend)) {
+        is_for_many_rows(product->plan->backend)) {
       return direct;
     }
   }
@@ -122,7 +123,7 @@ Status find_product(const ProductCall& call, Product* product) {
     if (status.ok()) *product = std::move(padded);
     return status.ok() ? status : direct;
   }
-  if (status.ok() && !is_for_any_shape(padded.plan->backend)) *product = std::move(padded);
+  if (status.ok() && is_for_many_rows(padded.plan->backend)) *product = std::move(padded);
   return {};
 }
 

@@ -167,8 +167,9 @@ int64_t address_alignment(const void* data) {
 }
 
 // Of a view of rank 2, or 3 with the experts first. Strides that no address uses are those of dense
-// rows, so that equal problems compare equal.
-Operand operand_of(const TensorView& view) {
+// rows, so that equal problems compare equal; but where one row has to be as good as many, the
+// stride of one counts as it would for more.
+Operand operand_of(const TensorView& view, BatchInvariance batch_invariance) {
   const int rows = view.rank - 2;
   const int64_t size = element_size(view.dtype);
   const int64_t columns = view.shape[view.rank - 1];
@@ -179,7 +180,7 @@ Operand operand_of(const TensorView& view) {
   const auto align = [&](int64_t stride) {
     if (stride != 0) operand.alignment = std::min(operand.alignment, lowest_bit(stride * size));
   };
-  if (view.shape[rows] > 1) {
+  if (view.shape[rows] > 1 || batch_invariance == BatchInvariance::on) {
     operand.row_stride = view.strides[rows];
     align(operand.row_stride);
   }
@@ -297,9 +298,9 @@ Status make_problem(const MatmulTensors& t, const MatmulOptions& options, Proble
   ROWSCALE_RETURN_IF_ERROR(check_devices(t));
   ROWSCALE_RETURN_IF_ERROR(check_memory_use(t));
 
-  p.a = operand_of(t.a);
-  p.b = operand_of(t.b);
-  p.out = operand_of(t.out);
+  p.a = operand_of(t.a, options.batch_invariance);
+  p.b = operand_of(t.b, options.batch_invariance);
+  p.out = operand_of(t.out, options.batch_invariance);
   p.scale_a = steps_of(p.recipe_a, t.a);
   p.scale_b = steps_of(p.recipe_b, t.b);
   p.scale_a_alignment = address_alignment(t.scale_a.data);

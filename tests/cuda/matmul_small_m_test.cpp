@@ -227,8 +227,8 @@ TEST_F(MatmulSmallM, RefusalsSayWhy) {
   MatmulCase bytes = with_blocks(small_case(4, 64, 256));
   bytes.options.a.encoding = ScaleEncoding::ue8m0;
   bytes.options.b.encoding = ScaleEncoding::ue8m0;
-  for (const Refused& refused : {Refused{odd_rows, "b: rows at multiples of 16 bytes"},
-                                 Refused{shifted, "a: rows at multiples of 16 bytes"},
+  for (const Refused& refused : {Refused{odd_rows, "b: rows at positive multiples of 16 bytes"},
+                                 Refused{shifted, "a: rows at positive multiples of 16 bytes"},
                                  Refused{bytes, "scale_a: f32 or ue8m0_f32 scales"},
                                  Refused{small_case(4, 64, 0), "k: at least 1"}}) {
     memory_ = gpu_memory(*stream_);

@@ -24,9 +24,9 @@ struct Memory {
 
 rs_tensor view(const void* data, int32_t dtype, const std::vector<int64_t>& shape) {
   rs_tensor tensor = RS_TENSOR_INIT;
-  EXPECT_EQ(rs_tensor_contiguous(&tensor, data, dtype, static_cast<int32_t>(shape.size()),
-                                 shape.data()),
-            RS_OK);
+  EXPECT_EQ(
+      rs_tensor_contiguous(&tensor, data, dtype, static_cast<int32_t>(shape.size()), shape.data()),
+      RS_OK);
   return tensor;
 }
 

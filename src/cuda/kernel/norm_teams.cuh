@@ -44,14 +44,17 @@ class NormTeam {
         threads_(static_cast<int32_t>(blockDim.x) / arguments.teams),
         team_(thread_index<int32_t>() / threads_),
         thread_(thread_index<int32_t>() % threads_),
-        first_(thread_ / kGroupLanes * kGroupChunks + thread_ % kGroupLanes),
-        turn_(thread_ / kGroupLanes),
         full_(shared.full + team_ * arguments.depth),
         ring_(dynamic + static_cast<uint32_t>(team_ * arguments.depth) * row_bytes_),
         weights_(dynamic + static_cast<uint32_t>(arguments.teams * arguments.depth) * row_bytes_),
-        sums_(reinterpret_cast<float*>(weights_ + row_bytes_) + team_ * (2 * kTreeChunks)) {}
+        sums_(reinterpret_cast<float*>(weights_ + row_bytes_) + team_ * (2 * kTreeChunks)) {
+#pragma unroll
+    for (int k = 0; k < kChunks; ++k) index_[k] = index_of(k);
+  }
 
-  [[nodiscard]] __device__ __forceinline__ int32_t team() const { return team_; }
+  [[nodiscard]] __device__ __forceinline__ int32_t team() const {
+    return team_;
+  }
 
   // The rows first, first + step, ... of the call.
   __device__ __forceinline__ void run(int32_t first, int32_t step, int32_t rows) {
@@ -90,11 +93,10 @@ class NormTeam {
 #pragma unroll
       for (int k = 0; k < kChunks; ++k) amax.raise(chunk[k]);
       const Divisor divisor = call_.rule.divisor(max_of_unit(amax.value(), turn));
-#pragma unroll
-      for (int k = 0; k < kChunks; ++k) {
-        const int32_t column = index(k) * plan::kChunk;
-        call_.template store_held<Codec>(chunk[k], divisor, {row, column, call_.columns - column});
-      }
+      store_chunks<Codec>(call_, chunk, divisor, [&](int k) {
+        return typename QuantizeArguments<Source, Scales>::Place{row, index(k) * plan::kChunk,
+                                                                 plan::kChunk};
+      });
       store_scale(row, divisor);
 
       turn ^= 1;
@@ -117,8 +119,13 @@ class NormTeam {
 
   // Of the row: this thread's k-th chunk. Neighbouring groups begin at different ones, so that
   // eight threads, which shared memory serves at once, find all of its banks.
+  [[nodiscard]] __device__ __forceinline__ int32_t index_of(int k) const {
+    const int32_t group = thread_ / kGroupLanes;
+    return group * kGroupChunks + ((k + group) & (kChunks - 1)) * kGroupLanes +
+           thread_ % kGroupLanes;
+  }
   [[nodiscard]] __device__ __forceinline__ int32_t index(int k) const {
-    return first_ + ((k + turn_) & (kChunks - 1)) * kGroupLanes;
+    return index_[k];
   }
   [[nodiscard]] __device__ __forceinline__ Chunk words_at(const std::byte* row, int k) const {
     const uint4 v =
@@ -189,8 +196,7 @@ class NormTeam {
   int32_t threads_;  // of a team
   int32_t team_;
   int32_t thread_;  // of the team
-  int32_t first_;
-  int32_t turn_;
+  int32_t index_[kChunks];
   Barrier* full_;    // one a row of the ring
   std::byte* ring_;  // of the team
   std::byte* weights_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/device/barrier.cuh"
 #include "cuda/matmul/general.hpp"
 
 namespace rowscale::cuda {
@@ -17,10 +18,6 @@ inline constexpr int kPieces = kChunkCodes / kPiece;
 // other banks, so that eight rows are read at once.
 __device__ __forceinline__ int piece_offset(int row, int piece) {
   return row * kChunkCodes + ((piece ^ (row & 7)) * kPiece);
-}
-
-__device__ __forceinline__ uint32_t shared_address(const void* memory) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(memory));
 }
 
 // A piece of a row of codes, at any address. Nothing outside the row is read.

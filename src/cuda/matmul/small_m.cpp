@@ -20,7 +20,9 @@ int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-constexpr int64_t kMostTiles = 65535;       // of a grid's second and third dimension
+constexpr int64_t kMostColumnTiles = 65535;          // of a grid's second dimension
+constexpr int64_t kMostRowTiles = int64_t{1} << 27;  // with eight blocks each, of its first
+constexpr int64_t kMostStride = int64_t{1} << 40;    // bytes, of a tensor map
 constexpr int64_t kMostPosition = 1 << 30;  // of a row or column, with room for a tile behind it
 
 // The shape of the work: all of it but the tokens of a tile depends on n and k alone.
@@ -34,7 +36,9 @@ struct Shape {
 // evenly: twice their share; where only the room for rows is known, a middle size.
 int tokens_of(const Problem& problem) {
   int64_t rows = problem.m;
-  if (problem.grouping == Grouping::sorted) rows = 2 * ceil_div(problem.m, problem.experts);
+  if (problem.grouping == Grouping::sorted) {
+    rows = 2 * ceil_div(problem.m, std::max<int64_t>(problem.experts, 1));
+  }
   if (problem.grouping == Grouping::masked) rows = std::min<int64_t>(problem.m, 32);
   for (int tokens : {8, 16, 32}) {
     if (rows <= tokens) return tokens;
@@ -78,22 +82,32 @@ Shape shape_of(const Problem& problem, int multiprocessors) {
 // show it.
 std::string refusal_of_operand(const char* name, const Operand& operand, int64_t rows,
                                int64_t batches) {
-  const bool has_odd_rows = rows > 1 && operand.row_stride % 16 != 0;
-  const bool has_odd_batches = batches > 1 && operand.batch_stride % 16 != 0;
+  const auto is_odd = [](int64_t stride) {
+    return stride % 16 != 0 || stride < 16 || stride >= kMostStride;
+  };
+  const bool has_odd_rows = rows > 1 && is_odd(operand.row_stride);
+  const bool has_odd_batches = batches > 1 && is_odd(operand.batch_stride);
   if (operand.alignment < 16 || has_odd_rows || has_odd_batches) {
     return fmt::format(
-        "{}: rows at multiples of 16 bytes, got strides [{}, {}] and an alignment "
+        "{}: rows at positive multiples of 16 bytes, got strides [{}, {}] and an alignment "
         "of {}",
         name, operand.batch_stride, operand.row_stride, operand.alignment);
   }
   return {};
 }
 
-std::string refusal_of_scale(const char* name, const Recipe& recipe) {
-  if (recipe.encoding == ScaleEncoding::f32 || recipe.encoding == ScaleEncoding::ue8m0_f32) {
-    return {};
+std::string refusal_of_scale(const char* name, const Recipe& recipe, int64_t alignment) {
+  if (recipe.encoding != ScaleEncoding::f32 && recipe.encoding != ScaleEncoding::ue8m0_f32) {
+    return fmt::format("{}: f32 or ue8m0_f32 scales", name);
   }
-  return fmt::format("{}: f32 or ue8m0_f32 scales", name);
+  if (alignment < 4) return fmt::format("{}: aligned to 4 bytes, got {}", name, alignment);
+  return {};
+}
+
+std::string refusal_of_values(const char* name, DType dtype, int64_t alignment) {
+  const int64_t size = element_size(dtype);
+  if (alignment >= size) return {};
+  return fmt::format("{}: aligned to {} bytes, got {}", name, size, alignment);
 }
 
 int64_t batches_of_a(const Problem& problem) {
@@ -105,10 +119,14 @@ std::string refusal(const Problem& problem, const MatmulOptions& options) {
   const bool is_for_all_m = options.batch_invariance == BatchInvariance::on;
   const int64_t rows = is_for_all_m ? std::max<int64_t>(problem.m, 2) : problem.m;
   if (problem.k == 0) return "k: at least 1, got 0";
-  for (std::string why : {refusal_of_operand("a", problem.a, rows, batches_of_a(problem)),
-                          refusal_of_operand("b", problem.b, problem.n, problem.experts),
-                          refusal_of_scale("scale_a", problem.recipe_a),
-                          refusal_of_scale("scale_b", problem.recipe_b)}) {
+  for (std::string why :
+       {refusal_of_operand("a", problem.a, rows, batches_of_a(problem)),
+        refusal_of_operand("b", problem.b, problem.n, problem.experts),
+        refusal_of_scale("scale_a", problem.recipe_a, problem.scale_a_alignment),
+        refusal_of_scale("scale_b", problem.recipe_b, problem.scale_b_alignment),
+        refusal_of_values("out", problem.out.dtype, problem.out.alignment),
+        problem.has_bias ? refusal_of_values("bias", problem.bias, problem.bias_alignment)
+                         : std::string()}) {
     if (!why.empty()) return why;
   }
   for (const auto& [name, value] :
@@ -141,8 +159,6 @@ class SmallMWay final : public Way {
 
   [[nodiscard]] Status run(const MatmulTensors& tensors, const Exec& exec) const override {
     const int index = problem_.device.index;
-    cuda::DeviceFacts facts;
-    if (Status s = cuda::find_device(index, &facts); !s.ok()) return s;
     CUtensorMap weights;
     CUtensorMap tokens;
     if (Status s = cuda::make_tensor_map({tensors.b.data, problem_.k, problem_.n, problem_.experts,
@@ -160,7 +176,6 @@ class SmallMWay final : public Way {
     }
     const cuda::SmallMCall call = call_of(tensors);
     cuda::SmallMLaunch launch;
-    launch.split = shape_.split;
     launch.row_tiles = row_tiles_;
     launch.column_tiles = ceil_div(problem_.n, shape_.key.rows);
     launch.stream = static_cast<cudaStream_t>(exec.stream);
@@ -183,6 +198,7 @@ class SmallMWay final : public Way {
     call.experts.rows = problem_.m;
     call.experts.counts = tensors.a.row_counts;
     call.experts.offsets = static_cast<const int32_t*>(tensors.expert_offsets.data);
+    call.split = shape_.split;
     call.stages = shape_.stages;
     call.rank_blocks = static_cast<int32_t>(k_blocks / shape_.split);
     call.extra_blocks = static_cast<int32_t>(k_blocks % shape_.split);
@@ -219,9 +235,9 @@ Answer ask_small_m(const Problem& problem, const MatmulOptions& options) {
     return Answer::refused(std::move(why));
   const Shape shape = shape_of(problem, facts.multiprocessors);
   const int64_t row_tiles = row_tiles_of(problem, shape.key.tokens);
-  if (row_tiles > kMostTiles || ceil_div(problem.n, shape.key.rows) > kMostTiles) {
-    return Answer::refused(fmt::format("tiles of {} x {}: at most {} each way", shape.key.rows,
-                                       shape.key.tokens, kMostTiles));
+  if (row_tiles > kMostRowTiles || ceil_div(problem.n, shape.key.rows) > kMostColumnTiles) {
+    return Answer::refused(fmt::format("tiles of {} x {}: at most {} x {}", shape.key.rows,
+                                       shape.key.tokens, kMostColumnTiles, kMostRowTiles));
   }
   const cuda::ScopedDevice device(problem.device.index);
   Status status = device.status();

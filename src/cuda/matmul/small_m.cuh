@@ -5,7 +5,8 @@
 // each takes a part of k, then finishes its share of the tile, adding over the blocks in their
 // order. A block's last warp lets the copy engine fill a ring of stages; its warpgroups multiply.
 //
-// The order of a sum depends on n and k alone, so that a row has the same bits whatever m is.
+// The order of a sum depends on n, k, the number of experts and the machine: a row has the same
+// bits whatever m is.
 #pragma once
 
 #include <cuda.h>
@@ -21,7 +22,7 @@
 
 namespace rowscale::cuda {
 
-// Scales of a stage of block-scaled operands, and at the end those of the tile.
+// Scales of a stage of block-scaled operands.
 template <int kRows, int kTokens>
 struct SmallMBlockScales {
   float tokens[kTokens];
@@ -68,13 +69,14 @@ struct SmallMTile {
 template <class Shape>
 __device__ __forceinline__ SmallMTile small_m_tile(const SmallMCall& call) {
   SmallMTile tile;
-  tile.first_row = int64_t{blockIdx.z} * Shape::kRows;
+  const uint32_t number = blockIdx.x / static_cast<uint32_t>(call.split);
+  tile.first_row = int64_t{blockIdx.y} * Shape::kRows;
   if (call.grouping == product::Grouping::none) {
-    tile.first_token = int64_t{blockIdx.y} * Shape::kTokens;
+    tile.first_token = int64_t{number} * Shape::kTokens;
     tile.tokens = static_cast<int>(min(int64_t{Shape::kTokens}, call.m - tile.first_token));
     return tile;
   }
-  const RowTile found = ExpertTiles<Shape::kTokens>(call.experts).find_tile(blockIdx.y);
+  const RowTile found = ExpertTiles<Shape::kTokens>(call.experts).find_tile(number);
   tile.first_token = found.first_row;
   tile.tokens = found.rows;
   tile.expert = static_cast<int>(found.expert);
@@ -97,8 +99,8 @@ __global__ void __launch_bounds__(Shape::kThreads)
   uint8_t* const ring = raw + (1024 - shared_address(raw) % 1024) % 1024;
 
   begin_kernel();
-  const int split = static_cast<int>(gridDim.x);
-  const int rank = static_cast<int>(blockIdx.x);
+  const int split = call.split;
+  const int rank = static_cast<int>(blockIdx.x) & (split - 1);
   const SmallMTile tile = small_m_tile<Shape>(call);
   if (tile.tokens == 0) return;  // and so does the cluster
 
@@ -148,7 +150,7 @@ __global__ void __launch_bounds__(Shape::kThreads)
         full[i].init(1 + (kBlockScales ? 32 : 0));
         empty[i].init(Shape::kRowGroups * 4);
       }
-      publish_barriers();
+      publish_barriers_to_copies();
     }
     __syncwarp();
     for (; loaded < min(turns, stages); ++loaded) load(loaded, loaded);

@@ -30,6 +30,7 @@ struct SmallMScales {
 };
 
 struct SmallMCall {
+  int32_t split = 1;  // blocks of a cluster
   int64_t n = 0;
   int64_t m = 0;  // of one expert where rows are masked
   product::Grouping grouping = product::Grouping::none;
@@ -48,8 +49,7 @@ struct SmallMCall {
 };
 
 struct SmallMLaunch {
-  int split = 1;  // blocks of a cluster: 1, 2, 4 or 8
-  int64_t row_tiles = 0;
+  int64_t row_tiles = 0;  // times the call's split: 1, 2, 4 or 8
   int64_t column_tiles = 0;
   cudaStream_t stream = nullptr;
   DependentLaunch dependent = DependentLaunch::off;

@@ -18,9 +18,9 @@ struct SmallMInstance {
                             const SmallMCall& call, const SmallMLaunch& launch) {
     cudaLaunchAttribute attributes[2] = {};
     int count = 0;
-    if (launch.split > 1) {
+    if (call.split > 1) {
       attributes[count].id = cudaLaunchAttributeClusterDimension;
-      attributes[count].val.clusterDim = {static_cast<unsigned>(launch.split), 1, 1};
+      attributes[count].val.clusterDim = {static_cast<unsigned>(call.split), 1, 1};
       ++count;
     }
     if (launch.dependent == DependentLaunch::on) {
@@ -29,9 +29,8 @@ struct SmallMInstance {
       ++count;
     }
     cudaLaunchConfig_t config = {};
-    config.gridDim =
-        dim3(static_cast<unsigned>(launch.split), static_cast<unsigned>(launch.row_tiles),
-             static_cast<unsigned>(launch.column_tiles));
+    config.gridDim = dim3(static_cast<unsigned>(launch.row_tiles * call.split),
+                          static_cast<unsigned>(launch.column_tiles));
     config.blockDim = dim3(Shape::kThreads);
     config.dynamicSmemBytes = static_cast<size_t>(Shape::shared_bytes(call.stages));
     config.stream = launch.stream;

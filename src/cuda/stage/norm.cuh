@@ -207,4 +207,18 @@ class NormRows {
   bool is_kept_;
 };
 
+// Chunks of a unit, encoded and stored at place(k) by one choice of the division: with a choice a
+// chunk, the next one's work would wait behind each branch.
+template <class Codec, int kCount, class Call, class Chunk, class Divisor, class PlaceOf>
+__device__ __forceinline__ void store_chunks(const Call& call, const Chunk (&chunk)[kCount],
+                                             const Divisor& divisor, const PlaceOf& place) {
+  if (__builtin_expect(divisor.division == Division::fast, 1)) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) call.template store_held<Codec>(chunk[k], divisor, place(k));
+  } else {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) call.template store_held<Codec>(chunk[k], divisor, place(k));
+  }
+}
+
 }  // namespace rowscale::cuda
