@@ -233,7 +233,7 @@ std::optional<NormTeamShape> team_shape(const GpuProblem& p) {
   if (p.rows < kLeastTeamRows || p.columns < kLeastTeamColumns) return {};
   for (const NormTeamChoice& choice : kNormTeamChoices) {
     if (p.columns > choice.most_columns) continue;
-    if (unit_of(p) != choice.slower && fits_team(p, choice.shape)) return choice.shape;
+    if (norm_unit(p) != choice.slower && fits_team(p, choice.shape)) return choice.shape;
     break;
   }
   return {};
