@@ -50,7 +50,7 @@ enum class Accumulation : int32_t { precise = 0, fast = 1 };
 
 // measured: making the plan times every backend and algorithm that serves the call, on memory of
 // its own, and takes the fastest. Kept for equal problems until the process ends. Refused while the
-// stream that is current for the thread is captured.
+// thread's default stream is captured.
 enum class Tuning : int32_t { off = 0, measured = 1 };
 
 // on: a row of D has the same bits whatever m is and wherever in A the row stands: one backend and

@@ -1,6 +1,6 @@
-// The rules, first match first. The crossovers are measurements: `rowscale bench matmul` times
-// every backend over m and prints where one overtakes another; a change of them comes with its
-// result in bench/results.
+// The rules, first match first. The crossovers are measurements on an H200: `rowscale bench matmul
+// --device cuda --m 1,8,16,...` times every backend of a shape beside the others, which shows where
+// one overtakes another on another machine; bench/results/gpu-matmul.csv has those of the H200.
 #include "matmul/table.hpp"
 
 #include <cstdint>

@@ -215,6 +215,50 @@ TEST_F(MatmulSmallM, FiftyRepeatsGiveTheSameBits) {
   }
 }
 
+// What a slice of the first row of a wider buffer is served by is what all of its rows are.
+TEST_F(MatmulSmallM, OneRowOfAWiderBufferIsLikeMany) {
+  constexpr int64_t kColumns = 4088;
+  constexpr int64_t kStride = 4096;
+  for (int64_t stride : {kStride, kStride + 8}) {
+    std::vector<MatmulBackend> backends;
+    for (int64_t m : {1, 2, 70}) {
+      MatmulTensors t;
+      const auto none = static_cast<void*>(nullptr);
+      t.a = TensorView::strided(none, DType::e4m3, {m, kColumns}, {stride, 1}, kGpu);
+      t.b = TensorView::strided(none, DType::e4m3, {256, kColumns}, {kStride, 1}, kGpu);
+      t.scale_a = TensorView::contiguous(none, DType::f32, {m, 1}, kGpu);
+      t.scale_b = TensorView::contiguous(none, DType::f32, {256, 1}, kGpu);
+      t.out = TensorView::contiguous(none, DType::bf16, {m, 256}, kGpu);
+      MatmulOptions options;
+      options.batch_invariance = BatchInvariance::on;
+      MatmulPlan plan;
+      const Status made = MatmulPlan::make(t, options, &plan);
+      ASSERT_TRUE(made.ok()) << made.message();
+      backends.push_back(plan.backend());
+    }
+    const MatmulBackend expected =
+        stride == kStride ? MatmulBackend::small_m : MatmulBackend::general;
+    EXPECT_EQ(backends, std::vector<MatmulBackend>(3, expected)) << stride;
+  }
+}
+
+TEST_F(MatmulSmallM, NoExpertsHaveNoRows) {
+  for (int64_t m : {0, 4}) {
+    MatmulTensors t;
+    const auto none = static_cast<void*>(nullptr);
+    t.a = TensorView::contiguous(none, DType::e4m3, {m, 32}, kGpu);
+    t.b = TensorView::contiguous(none, DType::e4m3, {0, 16, 32}, kGpu);
+    t.scale_a = TensorView::contiguous(none, DType::f32, {m, 1}, kGpu);
+    t.scale_b = TensorView::contiguous(none, DType::f32, {0, 16, 1}, kGpu);
+    t.out = TensorView::contiguous(none, DType::bf16, {m, 16}, kGpu);
+    t.expert_offsets = TensorView::contiguous(none, DType::i32, {1}, kGpu);
+    const Status supported = matmul_supported(t);
+    EXPECT_TRUE(supported.ok() || supported.code() == StatusCode::unsupported ||
+                supported.code() == StatusCode::invalid_argument)
+        << supported.message();
+  }
+}
+
 TEST_F(MatmulSmallM, RefusalsSayWhy) {
   struct Refused {
     MatmulCase call;
