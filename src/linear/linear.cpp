@@ -125,9 +125,9 @@ ProductCall product_call(const Call& call, const WeightPart& part) {
   product.input = call.input;
   const auto slice = [&part](TensorView view, int dimension) {
     // A null pointer too: an address as well aligned as the slice's will be.
-    view.data =
-        reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(view.data) +
-                                static_cast<uintptr_t>(part.first_row * element_size(view.dtype)));
+    const auto address = reinterpret_cast<uintptr_t>(view.data);
+    const auto bytes = static_cast<uintptr_t>(part.first_row * element_size(view.dtype));
+    view.data = reinterpret_cast<void*>(address + bytes);  // NOLINT(performance-no-int-to-ptr)
     view.shape[dimension] = part.rows;
     return view;
   };

@@ -105,7 +105,7 @@ bool is_for_many_rows(MatmulBackend backend) {
 }  // namespace
 
 Status find_product(const ProductCall& call, Product* product) {
-  const Status direct = make(call, Form::direct, product);
+  Status direct = make(call, Form::direct, product);
   const bool has_pads = call.part->padded_rows != call.part->rows ||
                         rows_of(call, Form::padded) != rows_of(call, Form::direct);
   if (!has_pads || (!direct.ok() && direct.code() != StatusCode::unsupported)) return direct;

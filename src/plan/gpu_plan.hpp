@@ -232,13 +232,14 @@ constexpr int norm_team_rounds(int64_t columns) {
   return static_cast<int>((columns + kTreeColumns - 1) / kTreeColumns);
 }
 constexpr int norm_team_threads(int64_t columns) {
-  return static_cast<int>(columns / (kNormTeamChunks * kChunk));
+  return static_cast<int>(columns / (int64_t{kNormTeamChunks} * kChunk));
 }
 // Shared memory of a block, but for the static part: the rings, the weights, and twice the sums of
 // the chunks of each team's row.
 constexpr int64_t norm_team_shared_bytes(int teams, int depth, int64_t columns) {
   const int64_t sums = int64_t{norm_team_rounds(columns)} * numerics::kTreeLanes;
-  return (int64_t{teams} * depth + 1) * columns * 2 + teams * 2 * sums * int64_t{sizeof(float)};
+  return (int64_t{teams} * depth + 1) * columns * 2 +
+         int64_t{teams} * 2 * sums * int64_t{sizeof(float)};
 }
 
 // Of latent attention's parts, each up to 2048 columns.

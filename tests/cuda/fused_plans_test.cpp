@@ -176,7 +176,7 @@ TEST_F(FusedPlans, TeamsOfManyRowsInAGraph) {
   if (!has_teams()) GTEST_SKIP() << "no bulk copies on this device";
   constexpr int64_t kRows = 8193;
   constexpr int64_t kNeededBytes = int64_t{227} << 10;  // for every shape that is chosen
-  Lane lane(kLaneBytes);
+  Lane lane(int64_t{128} << 20);
   for (DependentLaunch dependent : {DependentLaunch::off, DependentLaunch::on}) {
     for (int64_t columns : {4096, 8192}) {
       for (const Recipe& recipe : {per_token(), per_group(128)}) {

@@ -67,7 +67,9 @@ Shape shape_of(const Problem& problem, int multiprocessors) {
   // Half of a multiprocessor's shared memory, so that a second block can begin while the first one
   // ends; or most of it where there is no second block and tokens take their share.
   const bool is_alone = tiles * shape.split <= multiprocessors && shape.key.tokens > 16;
-  const int budget = is_alone ? cuda::kSmallMMostShared : cuda::kSmallMMostShared / 2;
+  // Tall tiles of few tokens are many: three at once were faster than two with more stages.
+  const int at_once = is_alone ? 1 : shape.key.rows == 128 && shape.key.tokens <= 16 ? 3 : 2;
+  const int budget = cuda::kSmallMMostShared / at_once;
   const cuda::SmallMKernel& kernel = cuda::small_m_kernel_of(shape.key);
   const int step = kernel.depth_groups;
   shape.stages = step;
