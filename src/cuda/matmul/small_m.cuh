@@ -69,7 +69,7 @@ struct SmallMTile {
 template <class Shape>
 __device__ __forceinline__ SmallMTile small_m_tile(const SmallMCall& call) {
   SmallMTile tile;
-  const uint32_t number = blockIdx.x / static_cast<uint32_t>(call.split);
+  const uint32_t number = blockIdx.x >> (__ffs(call.split) - 1);  // a power of two
   tile.first_row = int64_t{blockIdx.y} * Shape::kRows;
   if (call.grouping == product::Grouping::none) {
     tile.first_token = int64_t{number} * Shape::kTokens;
