@@ -256,6 +256,16 @@ def check_golden():
             raise Failed("the committed files are not what the model gives", log)
 
 
+def mutations(*options):
+    def stage():
+        script = os.path.join("scripts", "matmul-mutations")
+        status, log = run("mutations", [sys.executable, "-B", script, *options])
+        if status != 0:
+            raise Failed("a mutant passes its tests, or could not be judged", log)
+        return tail(log)[-1]
+    return stage
+
+
 def fuzz():
     if not shutil.which("clang++"):
         raise Skipped("clang++ is not installed (scripts/install-deps): libFuzzer is part of it")
@@ -337,7 +347,7 @@ def main():
     parser = argparse.ArgumentParser(prog="check", description="Checks everything that can be checked here.")
     depth = parser.add_mutually_exclusive_group()
     depth.add_argument("--quick", action="store_true", help="formatting, the CPU build, its quick tests")
-    depth.add_argument("--long", action="store_true", help="with the tests labelled long")
+    depth.add_argument("--long", action="store_true", help="with the tests labelled long and every mutation")
     parser.add_argument("--no-install", action="store_true", help="install nothing that is missing")
     arguments = parser.parse_args()
 
@@ -351,6 +361,7 @@ def main():
     exclude = ("long", "slow") if arguments.quick else () if arguments.long else ("long",)
     report.stage("tests cpu", tests("cpu", exclude=exclude), needs=["build cpu"])
     if not arguments.quick:
+        report.stage("mutations", mutations(*([] if arguments.long else ["--fast"])), needs=["build cpu"])
         report.stage("golden", check_golden)
         report.stage("tidy", check_tidy)
         report.stage("build asan", build("asan"))
