@@ -32,6 +32,8 @@ DeviceBuffer rows_on_device(const MatmulCase& c, const Routing* routing) {
   const size_t bytes = values.size() * sizeof(int32_t);
   DeviceBuffer buffer(static_cast<int64_t>(bytes));
   check(cudaMemcpy(buffer.data(), values.data(), bytes, cudaMemcpyHostToDevice), "cudaMemcpy");
+  // A copy from pageable memory may still be on its way, and other streams do not wait for it.
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   return buffer;
 }
 

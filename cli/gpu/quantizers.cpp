@@ -48,6 +48,8 @@ ScaledRecipe::ScaledRecipe(const NamedRecipe& named, const Gpu& gpu, DType dtype
                        cudaMemcpyHostToDevice),
             "cudaMemcpy");
     }
+    // A copy from pageable memory may still be on its way, and other streams do not wait for it.
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   }
   const size_t bytes = quantize_workspace_bytes(floats(nullptr), named_.recipe);
   if (bytes > 0) workspace_.emplace(static_cast<int64_t>(bytes));

@@ -183,7 +183,7 @@ TEST_F(FusedPlans, TeamsOfManyRowsInAGraph) {
         lane.reset();
         FusedCase c = fused_case({plan::SourceKind::rms_norm}, recipe, PoolKind::finite,
                                  DType::bf16, {1, columns}, 1);
-        c.x = shape_view(DType::bf16, {kRows, columns}, {512, 1});
+        c.x = shape_view(DType::bf16, {kRows, columns}, {64, 1});
         c.x_begin = 0;
         c.dependent_launch = dependent;
         const FusedSlots slots = reserve(lane, c, FusedCall::fused);

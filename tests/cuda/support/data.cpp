@@ -189,6 +189,8 @@ SharedCopy::SharedCopy(std::vector<std::byte> bytes)
     : host_(std::move(bytes)), device_(static_cast<int64_t>(host_.size())) {
   check_cuda(cudaMemcpy(device_.data(), host_.data(), host_.size(), cudaMemcpyHostToDevice),
              "copy of a pool");
+  // A copy from pageable memory may still be on its way, and other streams do not wait for it.
+  check_cuda(cudaStreamSynchronize(nullptr), "copy of a pool");
   shared_ = {host_.data(), device_.data(), static_cast<int64_t>(host_.size())};
 }
 

@@ -112,6 +112,8 @@ Lane::Lane(int64_t bytes)
   check_cuda(cudaMemcpy(noise_.data(), noise().data(), static_cast<size_t>(noise_.size()),
                         cudaMemcpyHostToDevice),
              "copy of the noise");
+  // A copy from pageable memory may still be on its way, and other streams do not wait for it.
+  check_cuda(cudaStreamSynchronize(nullptr), "copy of the noise");
 }
 
 Lane::~Lane() {
