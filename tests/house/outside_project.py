@@ -35,7 +35,8 @@ def build_and_run(arguments, folder, problems):
                  "-DCMAKE_CXX_COMPILER=" + arguments.cxx]
     if run(configure, problems) is None or run([arguments.cmake, "--build", build], problems) is None:
         return
-    for example in ("quantize_c", "quantize_cpp", "attention_output", "norm_and_activation", "matmul"):
+    for example in ("quantize_c", "quantize_cpp", "attention_output", "norm_and_activation", "matmul",
+                    "linear"):
         said = run([os.path.join(build, example)], problems)
         if said is not None and not re.search(r"^largest error of a value: \d", said, re.MULTILINE):
             problems.append(f"{example} printed\n{said}")
