@@ -123,16 +123,19 @@ ProductCall product_call(const Call& call, const WeightPart& part) {
   product.part = &part;
   product.options = call.layer->options.matmul;
   product.input = call.input;
-  const auto slice = [&part](TensorView view, int dimension) {
-    // A null pointer too: an address as well aligned as the slice's will be.
-    const auto address = reinterpret_cast<uintptr_t>(view.data);
+  // Of a null pointer too: an address as well aligned as the slice's will be, beside which no other
+  // tensor lies.
+  const auto slice = [&part](TensorView view, int dimension, uintptr_t in_place_of_null) {
+    const auto address =
+        view.data == nullptr ? in_place_of_null : reinterpret_cast<uintptr_t>(view.data);
     const auto bytes = static_cast<uintptr_t>(part.first_row * element_size(view.dtype));
     view.data = reinterpret_cast<void*>(address + bytes);  // NOLINT(performance-no-int-to-ptr)
     view.shape[dimension] = part.rows;
     return view;
   };
-  product.out = slice(call.out, 1);
-  product.bias = api::is_absent(call.bias) ? call.bias : slice(call.bias, 0);
+  product.out = slice(call.out, 1, 0);
+  constexpr auto kFarAway = uintptr_t{1} << 55;  // from slices of an out that is null
+  product.bias = api::is_absent(call.bias) ? call.bias : slice(call.bias, 0, kFarAway);
   return product;
 }
 

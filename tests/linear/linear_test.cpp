@@ -75,6 +75,33 @@ TEST(Linear, PartsBeginWhereBlocksOfShardsDoNotMeet) {
 }
 
 // More parts than a call keeps.
+// Before there is memory: several parts, whose columns of a null out and rows of a null bias are as
+// far from each other as those of real ones.
+TEST(Linear, PreparesWithoutMemory) {
+  for (const std::vector<int64_t>& shards :
+       {std::vector<int64_t>{48, 80, 200}, std::vector<int64_t>{3, 17, 256}}) {
+    LinearCase c;
+    c.weights = Granularity::per_block;
+    c.shards = shards;
+    c.k = 250;
+    c.m = 5;
+    c.has_bias = true;
+    const auto memory = host_memory();
+    LinearCall call(c, memory.get());
+    ASSERT_TRUE(call.make().ok());
+    size_t expected = 0;
+    ASSERT_TRUE(call.layer().prepare(call.out(), call.bias(), &expected).ok());
+    TensorView out = call.out();
+    TensorView bias = call.bias();
+    out.data = nullptr;
+    bias.data = nullptr;
+    size_t bytes = 0;
+    const Status status = call.layer().prepare(out, bias, &bytes);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(bytes, expected);
+  }
+}
+
 TEST(Linear, ManyParts) {
   LinearCase c;
   c.weights = Granularity::per_block;
